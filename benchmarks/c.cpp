@@ -1,5 +1,5 @@
-// What the C interface costs above the C++ one: lists of contiguous tensors of 64 elements, and a policy. Medians in
-// nanoseconds.
+// What the C interface costs above the C++ one: lists of contiguous tensors of 64 elements, and a
+// policy. Medians in nanoseconds.
 //
 //   benchmark_c c.tsv [flags of Google Benchmark]
 
@@ -48,21 +48,30 @@ struct Trees {
 void add_lists(std::size_t n) {
   const auto to = std::make_shared<Trees<float>>(n, headroom::dtype_code::fp32);
   const auto from = std::make_shared<Trees<headroom::half>>(n, headroom::dtype_code::fp16);
-  const auto report = std::make_shared<headroom_report>(headroom_report{sizeof(headroom_report), 0, 0.0, 0.0});
+  const auto report =
+      std::make_shared<headroom_report>(headroom_report{sizeof(headroom_report), 0, 0.0, 0.0});
   std::string work = "unscale, ns for tensors:";
-  add(work, "spans", n, [=] { benchmark::DoNotOptimize(headroom::unscale_in_place(to->spans, 1.0F).finite); });
-  add(work, "any_tensors", n, [=] { benchmark::DoNotOptimize(headroom::unscale_in_place(to->any, 1.0F).finite); });
+  add(work, "spans", n,
+      [=] { benchmark::DoNotOptimize(headroom::unscale_in_place(to->spans, 1.0F).finite); });
+  add(work, "any_tensors", n,
+      [=] { benchmark::DoNotOptimize(headroom::unscale_in_place(to->any, 1.0F).finite); });
   add(work, "C", n, [=] { headroom_unscale(to->list.data(), n, 1.0F, 0, report.get()); });
   work = "unscale_into, ns for tensors:";
-  add(work, "spans", n, [=] { benchmark::DoNotOptimize(headroom::unscale_into(from->spans, to->spans, 1.0F).finite); });
-  add(work, "any_tensors", n, [=] { benchmark::DoNotOptimize(headroom::unscale_into(from->any, to->any, 1.0F).finite); });
-  add(work, "C", n, [=] { headroom_unscale_into(from->list.data(), to->list.data(), n, 1.0F, 0, report.get()); });
+  add(work, "spans", n, [=] {
+    benchmark::DoNotOptimize(headroom::unscale_into(from->spans, to->spans, 1.0F).finite);
+  });
+  add(work, "any_tensors", n,
+      [=] { benchmark::DoNotOptimize(headroom::unscale_into(from->any, to->any, 1.0F).finite); });
+  add(work, "C", n,
+      [=] { headroom_unscale_into(from->list.data(), to->list.data(), n, 1.0F, 0, report.get()); });
 }
 void add_adjust() {
   const auto policy = std::make_shared<headroom::AnyLossScale>(headroom::presets::torch());
   headroom_loss_scale* in_c = nullptr;  // lives as long as the program
   headroom_loss_scale_make("torch", nullptr, &in_c);
-  add("adjust, ns", "AnyLossScale", 1, [=] { *policy = policy->adjust(headroom::GradientReport{true, 1.0}); });
+  add("adjust, ns", "AnyLossScale", 1, [=] {
+    *policy = policy->adjust(headroom::GradientReport{true, 1.0});
+  });
   add("adjust, ns", "C", 1, [=] { headroom_loss_scale_adjust(in_c, 1, 1.0); });
 }
 

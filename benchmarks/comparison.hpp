@@ -9,16 +9,18 @@
 #include <string>
 #include <vector>
 
-// Google Benchmark with one table at the end: a line for each work, with the milliseconds of headroom and of another contender,
-// and the ratio.
+// Google Benchmark with one table at the end: a line for each work, with the milliseconds of
+// headroom and of another contender, and the ratio.
 
 namespace benchmarks {
 
-/// Registers `run`: `work` done by `contender`. It measures CPU time, because other processes get the CPU during runs this
-/// long.
+/// Registers `run`: `work` done by `contender`. It measures CPU time, because other processes get
+/// the CPU during runs this long.
 inline void add_contender(const std::string& work, const std::string& contender,
                           const std::function<void(benchmark::State&)>& run) {
-  benchmark::RegisterBenchmark((work + '|' + contender).c_str(), run)->MeasureProcessCPUTime()->Unit(benchmark::kMillisecond);
+  benchmark::RegisterBenchmark((work + '|' + contender).c_str(), run)
+      ->MeasureProcessCPUTime()
+      ->Unit(benchmark::kMillisecond);
 }
 
 /// Collects the repetitions. Prints only the table at the end.
@@ -38,12 +40,15 @@ class Comparison : public benchmark::BenchmarkReporter {
     }
   }
   void print() {
-    std::printf("%-44s %18s %18s %16s\n", "ms: median (least)", "headroom", other_.c_str(), "times as fast");
+    std::printf("%-44s %18s %18s %16s\n", "ms: median (least)", "headroom", other_.c_str(),
+                "times as fast");
     std::sort(works_.begin(), works_.end());
     for (const std::string& work : works_) {
-      const Figures ours = figures_of(times_[work]["headroom"]), theirs = figures_of(times_[work][other_]);
-      std::printf("%-44s %8.2f (%7.2f) %8.2f (%7.2f) %7.2f (%6.2f)\n", work.c_str(), ours.median, ours.least, theirs.median,
-                  theirs.least, theirs.median / ours.median, theirs.least / ours.least);
+      const Figures ours = figures_of(times_[work]["headroom"]),
+                    theirs = figures_of(times_[work][other_]);
+      std::printf("%-44s %8.2f (%7.2f) %8.2f (%7.2f) %7.2f (%6.2f)\n", work.c_str(), ours.median,
+                  ours.least, theirs.median, theirs.least, theirs.median / ours.median,
+                  theirs.least / ours.least);
     }
   }
 

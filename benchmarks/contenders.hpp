@@ -20,8 +20,9 @@
 #include "torch.hpp"
 #endif
 
-// What headroom's kernels are compared with. The limits do less than the whole work: they show what memory and the conversion
-// instructions allow. The others do the same work, as a user writes it without headroom.
+// What headroom's kernels are compared with. The limits do less than the whole work: they show what
+// memory and the conversion instructions allow. The others do the same work, as a user writes it
+// without headroom.
 
 namespace contenders {
 
@@ -45,13 +46,16 @@ BENCHMARK_TARGET inline std::uint32_t read(const void* memory, std::size_t bytes
   const auto* source = static_cast<const unsigned char*>(memory);
   __m256i seen[4] = {};
   for (std::size_t i = 0; i + 128 <= bytes; i += 128) {
-    const auto at = [&](std::size_t offset) { return reinterpret_cast<const __m256i*>(source + i + offset); };
+    const auto at = [&](std::size_t offset) {
+      return reinterpret_cast<const __m256i*>(source + i + offset);
+    };
     seen[0] = _mm256_or_si256(seen[0], _mm256_loadu_si256(at(0)));
     seen[1] = _mm256_or_si256(seen[1], _mm256_loadu_si256(at(32)));
     seen[2] = _mm256_or_si256(seen[2], _mm256_loadu_si256(at(64)));
     seen[3] = _mm256_or_si256(seen[3], _mm256_loadu_si256(at(96)));
   }
-  const __m256i all = _mm256_or_si256(_mm256_or_si256(seen[0], seen[1]), _mm256_or_si256(seen[2], seen[3]));
+  const __m256i all =
+      _mm256_or_si256(_mm256_or_si256(seen[0], seen[1]), _mm256_or_si256(seen[2], seen[3]));
   return static_cast<std::uint32_t>(_mm256_extract_epi32(all, 0));
 }
 BENCHMARK_TARGET inline void widen(const half* source, float* destination, std::size_t n) {
@@ -62,19 +66,23 @@ BENCHMARK_TARGET inline void widen(const half* source, float* destination, std::
 }
 BENCHMARK_TARGET inline void widen(const bfloat16* source, float* destination, std::size_t n) {
   for (std::size_t i = 0; i + 8 <= n; i += 8) {
-    const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+    const __m256i bits =
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(destination + i), _mm256_slli_epi32(bits, 16));
   }
 }
 BENCHMARK_TARGET inline void widen_and_add(const half* source, float* destination, std::size_t n) {
   for (std::size_t i = 0; i + 8 <= n; i += 8) {
-    const __m256 values = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+    const __m256 values =
+        _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
     _mm256_storeu_ps(destination + i, _mm256_add_ps(_mm256_loadu_ps(destination + i), values));
   }
 }
-BENCHMARK_TARGET inline void widen_and_add(const bfloat16* source, float* destination, std::size_t n) {
+BENCHMARK_TARGET inline void widen_and_add(const bfloat16* source, float* destination,
+                                           std::size_t n) {
   for (std::size_t i = 0; i + 8 <= n; i += 8) {
-    const __m256i bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
+    const __m256i bits =
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i)));
     const __m256 values = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
     _mm256_storeu_ps(destination + i, _mm256_add_ps(_mm256_loadu_ps(destination + i), values));
   }

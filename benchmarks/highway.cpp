@@ -18,7 +18,9 @@ template <class T>
 inline hn::Vec<Floats> load(Floats d, const T* source) {
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, Floats>(), source));
 }
-inline void store(Floats d, hn::Vec<Floats> value, float* destination) { hn::StoreU(value, d, destination); }
+inline void store(Floats d, hn::Vec<Floats> value, float* destination) {
+  hn::StoreU(value, d, destination);
+}
 template <class T>
 inline void store(Floats, hn::Vec<Floats> value, T* destination) {
   const hn::Rebind<T, Floats> d;
@@ -42,7 +44,8 @@ template <class In>
 bool all_finite(const In* values, std::size_t n) {
   const Floats d;
   auto finite = hn::FirstN(d, hn::Lanes(d));
-  for (std::size_t i = 0; i < n; i += hn::Lanes(d)) finite = hn::And(finite, hn::IsFinite(load(d, values + i)));
+  for (std::size_t i = 0; i < n; i += hn::Lanes(d))
+    finite = hn::And(finite, hn::IsFinite(load(d, values + i)));
   return hn::AllTrue(d, finite);
 }
 template <class Out>
@@ -83,11 +86,17 @@ HWY_EXPORT(cast_half);
 HWY_EXPORT(cast_brain);
 
 namespace {
-hwy::float16_t* as_highway(headroom::half* values) { return reinterpret_cast<hwy::float16_t*>(values); }
-hwy::bfloat16_t* as_highway(headroom::bfloat16* values) { return reinterpret_cast<hwy::bfloat16_t*>(values); }
+hwy::float16_t* as_highway(headroom::half* values) {
+  return reinterpret_cast<hwy::float16_t*>(values);
+}
+hwy::bfloat16_t* as_highway(headroom::bfloat16* values) {
+  return reinterpret_cast<hwy::bfloat16_t*>(values);
+}
 }  // namespace
 
-bool highway_unscale(float* v, std::size_t n, float f) { return HWY_DYNAMIC_DISPATCH(unscale_float)(v, n, f); }
+bool highway_unscale(float* v, std::size_t n, float f) {
+  return HWY_DYNAMIC_DISPATCH(unscale_float)(v, n, f);
+}
 bool highway_unscale(headroom::half* v, std::size_t n, float f) {
   return HWY_DYNAMIC_DISPATCH(unscale_half)(as_highway(v), n, f);
 }
@@ -100,10 +109,18 @@ bool highway_unscale(headroom::half* s, float* d, std::size_t n, float f) {
 bool highway_unscale(headroom::bfloat16* s, float* d, std::size_t n, float f) {
   return HWY_DYNAMIC_DISPATCH(widen_brain)(as_highway(s), d, n, f);
 }
-bool highway_all_finite(float* v, std::size_t n) { return HWY_DYNAMIC_DISPATCH(finite_float)(v, n); }
-bool highway_all_finite(headroom::half* v, std::size_t n) { return HWY_DYNAMIC_DISPATCH(finite_half)(as_highway(v), n); }
-bool highway_all_finite(headroom::bfloat16* v, std::size_t n) { return HWY_DYNAMIC_DISPATCH(finite_brain)(as_highway(v), n); }
-void highway_cast(const float* s, headroom::half* d, std::size_t n) { HWY_DYNAMIC_DISPATCH(cast_half)(s, as_highway(d), n); }
+bool highway_all_finite(float* v, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(finite_float)(v, n);
+}
+bool highway_all_finite(headroom::half* v, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(finite_half)(as_highway(v), n);
+}
+bool highway_all_finite(headroom::bfloat16* v, std::size_t n) {
+  return HWY_DYNAMIC_DISPATCH(finite_brain)(as_highway(v), n);
+}
+void highway_cast(const float* s, headroom::half* d, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(cast_half)(s, as_highway(d), n);
+}
 void highway_cast(const float* s, headroom::bfloat16* d, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(cast_brain)(s, as_highway(d), n);
 }

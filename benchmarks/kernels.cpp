@@ -1,5 +1,6 @@
-// The kernels beside the limits of the machine and other ways to do the same work: sizes from the first-level cache to memory,
-// one process, one thread, random order. Prints a table of GB/s read and written (medians), and writes it for plot_kernels.gp.
+// The kernels beside the limits of the machine and other ways to do the same work: sizes from the
+// first-level cache to memory, one process, one thread, random order. Prints a table of GB/s read
+// and written (medians), and writes it for plot_kernels.gp.
 //
 //   benchmark_kernels table.tsv [flags of Google Benchmark]
 
@@ -18,7 +19,8 @@ using headroom::half;
 using headroom::span;
 
 constexpr std::size_t most_bytes = std::size_t{256} << 20;
-const std::vector<std::size_t> sizes = {8U << 10, 64U << 10, 512U << 10, 4U << 20, 32U << 20, most_bytes};
+const std::vector<std::size_t> sizes = {8U << 10, 64U << 10, 512U << 10,
+                                        4U << 20, 32U << 20, most_bytes};
 
 /// Ones for all sizes, and as much memory to write to.
 template <class T>
@@ -38,8 +40,8 @@ float inverse_scale() {
   return one;
 }
 
-/// Adds a line of the table: `work` done by `contender` for each size. Each element is `bytes_per_element`, read and written
-/// together.
+/// Adds a line of the table: `work` done by `contender` for each size. Each element is
+/// `bytes_per_element`, read and written together.
 void add(const std::string& work, const std::string& contender, std::size_t bytes_per_element,
          const std::function<void(std::size_t)>& run) {
   for (const std::size_t bytes : sizes) {
@@ -48,8 +50,10 @@ void add(const std::string& work, const std::string& contender, std::size_t byte
   }
 }
 
-/// headroom on every instruction set of this CPU. force_isa remains in effect until the next contender calls it.
-void add_headroom(const std::string& work, std::size_t bytes_per_element, const std::function<void(std::size_t)>& run) {
+/// headroom on every instruction set of this CPU. force_isa remains in effect until the next
+/// contender calls it.
+void add_headroom(const std::string& work, std::size_t bytes_per_element,
+                  const std::function<void(std::size_t)>& run) {
   for (const headroom::Isa isa : headroom::available_isas()) {
     add(work, std::string("headroom ") + to_string(isa), bytes_per_element, [=](std::size_t n) {
       if (headroom::active_isa() != isa) headroom::force_isa(isa);
@@ -63,19 +67,21 @@ void add_in_place(const std::string& dtype) {
   const std::string work = "unscale " + dtype + " in place";
   constexpr std::size_t bytes = 2 * sizeof(T);
   add_headroom(work, bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(
-        headroom::unscale_in_place<headroom::allow_fp16_gradients>(span<T>(ones<T>().data(), n), 1.0F / inverse_scale())
-            .finite);
+    benchmark::DoNotOptimize(headroom::unscale_in_place<headroom::allow_fp16_gradients>(
+                                 span<T>(ones<T>().data(), n), 1.0F / inverse_scale())
+                                 .finite);
   });
-  add(work, "limit: multiply floats", bytes,
-      [](std::size_t n) { contenders::multiply(ones<float>().data(), n * sizeof(T) / sizeof(float), inverse_scale()); });
+  add(work, "limit: multiply floats", bytes, [](std::size_t n) {
+    contenders::multiply(ones<float>().data(), n * sizeof(T) / sizeof(float), inverse_scale());
+  });
   add(work, "Eigen", bytes, [](std::size_t n) {
     auto values = contenders::eigen(ones<T>().data(), n);
     values *= static_cast<typename contenders::eigen_scalar<T>::type>(inverse_scale());
     benchmark::DoNotOptimize(values.isFinite().all());
   });
-  add(work, "obvious loop", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), n, inverse_scale())); });
+  add(work, "obvious loop", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), n, inverse_scale()));
+  });
   if constexpr (std::is_same_v<T, float>) {
     add(work, "xtensor", bytes, [](std::size_t n) {
       auto values = contenders::xtensor(ones<float>().data(), n);
@@ -84,12 +90,14 @@ void add_in_place(const std::string& dtype) {
     });
   }
 #if BENCHMARK_HIGHWAY
-  add(work, "Highway", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::highway_unscale(ones<T>().data(), n, inverse_scale())); });
+  add(work, "Highway", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::highway_unscale(ones<T>().data(), n, inverse_scale()));
+  });
 #endif
 #if BENCHMARK_TORCH
-  add(work, "libtorch", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_unscale(ones<T>().data(), n, inverse_scale())); });
+  add(work, "libtorch", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::torch_unscale(ones<T>().data(), n, inverse_scale()));
+  });
 #endif
 }
 
@@ -98,9 +106,9 @@ void add_subnormal_halves() {
   static std::vector<half> values(most_bytes / sizeof(half), half(0x1p-20F));
   const std::string work = "unscale fp16 in place, subnormal";
   add_headroom(work, 2 * sizeof(half), [](std::size_t n) {
-    benchmark::DoNotOptimize(
-        headroom::unscale_in_place<headroom::allow_fp16_gradients>(span<half>(values.data(), n), 1.0F / inverse_scale())
-            .finite);
+    benchmark::DoNotOptimize(headroom::unscale_in_place<headroom::allow_fp16_gradients>(
+                                 span<half>(values.data(), n), 1.0F / inverse_scale())
+                                 .finite);
   });
   add(work, "limit: multiply floats", 2 * sizeof(half),
       [](std::size_t n) { contenders::multiply(ones<float>().data(), n / 2, inverse_scale()); });
@@ -112,10 +120,12 @@ void add_widening(const std::string& dtype) {
   constexpr std::size_t bytes = sizeof(T) + sizeof(float);
   add_headroom(work, bytes, [](std::size_t n) {
     const span<float> to(target<float>().data(), n);
-    benchmark::DoNotOptimize(headroom::unscale_into(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
+    benchmark::DoNotOptimize(
+        headroom::unscale_into(span<T>(ones<T>().data(), n), to, 1.0F / inverse_scale()).finite);
   });
 #if HEADROOM_DETAIL_HAS_X86
-  add(work, "limit: widen", bytes, [](std::size_t n) { contenders::widen(ones<T>().data(), target<float>().data(), n); });
+  add(work, "limit: widen", bytes,
+      [](std::size_t n) { contenders::widen(ones<T>().data(), target<float>().data(), n); });
 #endif
   add(work, "Eigen", bytes, [](std::size_t n) {
     auto values = contenders::eigen(target<float>().data(), n);
@@ -123,16 +133,19 @@ void add_widening(const std::string& dtype) {
     benchmark::DoNotOptimize(values.isFinite().all());
   });
   add(work, "obvious loop", bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(contenders::obvious_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+    benchmark::DoNotOptimize(
+        contenders::obvious_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
   });
 #if BENCHMARK_HIGHWAY
   add(work, "Highway", bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(contenders::highway_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+    benchmark::DoNotOptimize(
+        contenders::highway_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
   });
 #endif
 #if BENCHMARK_TORCH
   add(work, "libtorch", bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(contenders::torch_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+    benchmark::DoNotOptimize(
+        contenders::torch_unscale(ones<T>().data(), target<float>().data(), n, inverse_scale()));
   });
 #endif
 }
@@ -148,8 +161,9 @@ void add_accumulation(const std::string& dtype) {
     benchmark::DoNotOptimize(headroom::accumulate_into(from, to, 1.0F / inverse_scale()).finite);
   });
 #if HEADROOM_DETAIL_HAS_X86
-  add(work, "limit: widen and add", bytes,
-      [](std::size_t n) { contenders::widen_and_add(ones<T>().data(), target<float>().data(), n); });
+  add(work, "limit: widen and add", bytes, [](std::size_t n) {
+    contenders::widen_and_add(ones<T>().data(), target<float>().data(), n);
+  });
 #endif
   add(work, "Eigen", bytes, [](std::size_t n) {
     const auto from = contenders::eigen(ones<T>().data(), n);
@@ -157,7 +171,8 @@ void add_accumulation(const std::string& dtype) {
     benchmark::DoNotOptimize(from.isFinite().all());
   });
   add(work, "obvious loop", bytes, [](std::size_t n) {
-    benchmark::DoNotOptimize(contenders::obvious_accumulate(ones<T>().data(), target<float>().data(), n, inverse_scale()));
+    benchmark::DoNotOptimize(contenders::obvious_accumulate(
+        ones<T>().data(), target<float>().data(), n, inverse_scale()));
   });
 }
 
@@ -168,19 +183,23 @@ void add_cast(const std::string& dtype) {
   add_headroom(work, bytes, [](std::size_t n) {
     headroom::cast_into(span<float>(ones<float>().data(), n), span<T>(target<T>().data(), n));
   });
-  add(work, "limit: memcpy", bytes,
-      [](std::size_t n) { std::memcpy(target<float>().data(), ones<float>().data(), n * (sizeof(float) + sizeof(T)) / 2); });
+  add(work, "limit: memcpy", bytes, [](std::size_t n) {
+    std::memcpy(target<float>().data(), ones<float>().data(), n * (sizeof(float) + sizeof(T)) / 2);
+  });
   add(work, "Eigen", bytes, [](std::size_t n) {
     contenders::eigen(target<T>().data(), n) =
-        contenders::eigen(ones<float>().data(), n).template cast<typename contenders::eigen_scalar<T>::type>();
+        contenders::eigen(ones<float>().data(), n)
+            .template cast<typename contenders::eigen_scalar<T>::type>();
   });
   add(work, "obvious loop", bytes,
       [](std::size_t n) { contenders::obvious_cast(ones<float>().data(), target<T>().data(), n); });
 #if BENCHMARK_HIGHWAY
-  add(work, "Highway", bytes, [](std::size_t n) { contenders::highway_cast(ones<float>().data(), target<T>().data(), n); });
+  add(work, "Highway", bytes,
+      [](std::size_t n) { contenders::highway_cast(ones<float>().data(), target<T>().data(), n); });
 #endif
 #if BENCHMARK_TORCH
-  add(work, "libtorch", bytes, [](std::size_t n) { contenders::torch_cast(ones<float>().data(), target<T>().data(), n); });
+  add(work, "libtorch", bytes,
+      [](std::size_t n) { contenders::torch_cast(ones<float>().data(), target<T>().data(), n); });
 #endif
 }
 
@@ -192,34 +211,44 @@ void add_reading(const std::string& dtype) {
     benchmark::DoNotOptimize(contenders::read(ones<T>().data(), n * sizeof(T)));
 #endif
   };
-  add_headroom("all_finite " + dtype, bytes,
-               [](std::size_t n) { benchmark::DoNotOptimize(headroom::all_finite(span<T>(ones<T>().data(), n))); });
+  add_headroom("all_finite " + dtype, bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(headroom::all_finite(span<T>(ones<T>().data(), n)));
+  });
   add("all_finite " + dtype, "limit: read", bytes, limit);
-  add("all_finite " + dtype, "Eigen", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::eigen(ones<T>().data(), n).isFinite().all()); });
-  add("all_finite " + dtype, "obvious loop", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_all_finite(ones<T>().data(), n)); });
+  add("all_finite " + dtype, "Eigen", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::eigen(ones<T>().data(), n).isFinite().all());
+  });
+  add("all_finite " + dtype, "obvious loop", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::obvious_all_finite(ones<T>().data(), n));
+  });
 #if BENCHMARK_HIGHWAY
-  add("all_finite " + dtype, "Highway", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::highway_all_finite(ones<T>().data(), n)); });
+  add("all_finite " + dtype, "Highway", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::highway_all_finite(ones<T>().data(), n));
+  });
 #endif
 #if BENCHMARK_TORCH
-  add("all_finite " + dtype, "libtorch", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_all_finite(ones<T>().data(), n)); });
+  add("all_finite " + dtype, "libtorch", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::torch_all_finite(ones<T>().data(), n));
+  });
 #endif
-  add_headroom("measure " + dtype, bytes,
-               [](std::size_t n) { benchmark::DoNotOptimize(headroom::measure(span<T>(ones<T>().data(), n)).norm); });
+  add_headroom("measure " + dtype, bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(headroom::measure(span<T>(ones<T>().data(), n)).norm);
+  });
   add("measure " + dtype, "limit: read", bytes, limit);
-  add("measure " + dtype, "obvious loop", bytes,
-      [](std::size_t n) { benchmark::DoNotOptimize(contenders::obvious_norm(ones<T>().data(), n)); });
+  add("measure " + dtype, "obvious loop", bytes, [](std::size_t n) {
+    benchmark::DoNotOptimize(contenders::obvious_norm(ones<T>().data(), n));
+  });
   if constexpr (std::is_same_v<T, float>) {
-    add("all_finite float", "xtensor", bytes,
-        [](std::size_t n) { benchmark::DoNotOptimize(xt::all(xt::isfinite(contenders::xtensor(ones<float>().data(), n)))); });
-    add("measure float", "Eigen, norm alone", bytes,
-        [](std::size_t n) { benchmark::DoNotOptimize(contenders::eigen(ones<float>().data(), n).matrix().norm()); });
+    add("all_finite float", "xtensor", bytes, [](std::size_t n) {
+      benchmark::DoNotOptimize(xt::all(xt::isfinite(contenders::xtensor(ones<float>().data(), n))));
+    });
+    add("measure float", "Eigen, norm alone", bytes, [](std::size_t n) {
+      benchmark::DoNotOptimize(contenders::eigen(ones<float>().data(), n).matrix().norm());
+    });
 #if BENCHMARK_TORCH
-    add("measure float", "libtorch, norm alone", bytes,
-        [](std::size_t n) { benchmark::DoNotOptimize(contenders::torch_norm(ones<float>().data(), n)); });
+    add("measure float", "libtorch, norm alone", bytes, [](std::size_t n) {
+      benchmark::DoNotOptimize(contenders::torch_norm(ones<float>().data(), n));
+    });
 #endif
   }
 }
@@ -233,10 +262,12 @@ int main(int argc, char** argv) {
     return 1;
   }
   // Allocates the memory here, not during a measurement.
-  for (const void* memory :
-       {static_cast<const void*>(ones<float>().data()), static_cast<const void*>(ones<half>().data()),
-        static_cast<const void*>(ones<bfloat16>().data()), static_cast<const void*>(target<float>().data()),
-        static_cast<const void*>(target<half>().data()), static_cast<const void*>(target<bfloat16>().data())}) {
+  for (const void* memory : {static_cast<const void*>(ones<float>().data()),
+                             static_cast<const void*>(ones<half>().data()),
+                             static_cast<const void*>(ones<bfloat16>().data()),
+                             static_cast<const void*>(target<float>().data()),
+                             static_cast<const void*>(target<half>().data()),
+                             static_cast<const void*>(target<bfloat16>().data())}) {
     benchmark::DoNotOptimize(memory);
   }
   add_in_place<float>("float");

@@ -1,5 +1,6 @@
-// The cost of a common decision of ranks: microseconds of a reduction by MpiReducer, of other ways to the same decision, and of
-// the cheapest MPI call. Prints a column of a table; with the argument `names`, also the first columns.
+// The cost of a common decision of ranks: microseconds of a reduction by MpiReducer, of other ways
+// to the same decision, and of the cheapest MPI call. Prints a column of a table; with the argument
+// `names`, also the first columns.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +19,8 @@ struct Way {
   std::function<void()> decide;
 };
 
-// Microseconds for each call on the slowest rank: the median of many rounds, with a barrier between them.
+// Microseconds for each call on the slowest rank: the median of many rounds, with a barrier between
+// them.
 double microseconds(const Way& way, int calls) {
   constexpr int rounds = 51;
   std::vector<double> times;
@@ -71,7 +73,9 @@ int main(int argc, char** argv) {
     };
     // %.0s prints nothing.
     const bool prints_names = argc > 1 && std::strcmp(argv[1], "names") == 0;
-    if (rank == 0) std::printf(prints_names ? "%-40s%11d\n" : "%.0s%11d\n", "Microseconds of a decision, by ranks", size);
+    if (rank == 0)
+      std::printf(prints_names ? "%-40s%11d\n" : "%.0s%11d\n",
+                  "Microseconds of a decision, by ranks", size);
     for (const Way& way : ways) {
       const double time = microseconds(way, std::strstr(way.name, "100") != nullptr ? 5 : 200);
       if (rank == 0) std::printf(prints_names ? "  %-38s%11.1f\n" : "%.0s%11.1f\n", way.name, time);

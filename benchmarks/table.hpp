@@ -13,24 +13,26 @@
 #include <utility>
 #include <vector>
 
-// Google Benchmark with one table at the end: a block for each work, a line for each contender, a column for each size. Figures
-// are medians of the repetitions.
+// Google Benchmark with one table at the end: a block for each work, a line for each contender, a
+// column for each size. Figures are medians of the repetitions.
 
 namespace benchmarks {
 
 /// CPU time is steadier in one thread on a machine with other work.
 enum class Clock { real, cpu };
 
-/// Registers `run`: `work` done by `contender` at one `size`, reading and writing `bytes` together, or that many elements.
-/// `run` does the work `times` times if once is too short for the clock.
-inline void add(const std::string& work, const std::string& contender, std::size_t size, std::size_t bytes,
-                const std::function<void()>& run, int times = 1, Clock clock = Clock::real) {
+/// Registers `run`: `work` done by `contender` at one `size`, reading and writing `bytes` together,
+/// or that many elements. `run` does the work `times` times if once is too short for the clock.
+inline void add(const std::string& work, const std::string& contender, std::size_t size,
+                std::size_t bytes, const std::function<void()>& run, int times = 1,
+                Clock clock = Clock::real) {
   const auto measure = [=](benchmark::State& state) {
     for (auto _ : state) {
       run();
       benchmark::ClobberMemory();
     }
-    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(bytes));
+    state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) *
+                            static_cast<std::int64_t>(bytes));
     state.counters["times"] = times;
   };
   const std::string name = work + '|' + contender + '|' + std::to_string(size);
@@ -49,8 +51,10 @@ inline std::string size_text(std::size_t bytes) {
 /// Collects the repetitions. Prints only the table at the end.
 class Table : public benchmark::BenchmarkReporter {
  public:
-  /// With a `reference`, the figures of the other contenders are ratios to it. Elements a second come with the ratio.
-  explicit Table(Unit unit, std::string reference = "") : unit_(unit), reference_(std::move(reference)) {}
+  /// With a `reference`, the figures of the other contenders are ratios to it. Elements a second
+  /// come with the ratio.
+  explicit Table(Unit unit, std::string reference = "")
+      : unit_(unit), reference_(std::move(reference)) {}
 
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -64,15 +68,18 @@ class Table : public benchmark::BenchmarkReporter {
       if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
       if (std::find(lines_.begin(), lines_.end(), line) == lines_.end()) lines_.push_back(line);
       const double nanoseconds = run.GetAdjustedRealTime() / run.counters.at("times");
-      figures_[{line, size}].push_back(unit_ == Unit::nanoseconds ? nanoseconds : run.counters.at("bytes_per_second") / 1e9);
+      figures_[{line, size}].push_back(
+          unit_ == Unit::nanoseconds ? nanoseconds : run.counters.at("bytes_per_second") / 1e9);
     }
   }
-  /// Prints the table, and writes it as blocks of tab-separated columns: sizes, then a column for each contender.
+  /// Prints the table, and writes it as blocks of tab-separated columns: sizes, then a column for
+  /// each contender.
   void print(const std::string& file) {
     std::ofstream tsv(file);
     std::sort(lines_.begin(), lines_.end());
     for (auto begin = lines_.begin(); begin != lines_.end();) {
-      const auto end = std::find_if(begin, lines_.end(), [&](const Line& line) { return line.first != begin->first; });
+      const auto end = std::find_if(begin, lines_.end(),
+                                    [&](const Line& line) { return line.first != begin->first; });
       print_block({begin, end}, tsv);
       begin = end;
     }
@@ -87,8 +94,9 @@ class Table : public benchmark::BenchmarkReporter {
     std::sort(sizes.begin(), sizes.end());
     std::printf("\n%-34s", work.c_str());
     for (const std::size_t size : sizes) {
-      std::printf(" %*s", has_both() ? 14 : 10,
-                  unit_ == Unit::nanoseconds ? std::to_string(size).c_str() : size_text(size).c_str());
+      std::printf(
+          " %*s", has_both() ? 14 : 10,
+          unit_ == Unit::nanoseconds ? std::to_string(size).c_str() : size_text(size).c_str());
     }
     std::printf("\n");
     tsv << work;
@@ -96,7 +104,8 @@ class Table : public benchmark::BenchmarkReporter {
       std::printf("  %-32s", line.second.c_str());
       for (const std::size_t size : sizes) {
         std::printf(" %*.*f", has_both() ? 7 : 10, reference_.empty() ? 1 : 2, figure(line, size));
-        if (has_both()) std::printf(" (%4.2f)", figure(line, size) / median({line.first, reference_}, size));
+        if (has_both())
+          std::printf(" (%4.2f)", figure(line, size) / median({line.first, reference_}, size));
       }
       std::printf("\n");
       tsv << '\t' << line.second;

@@ -1,4 +1,5 @@
-// The same work with libtorch's tensor operations, as a training loop in C++ does it, on one thread.
+// The same work with libtorch's tensor operations, as a training loop in C++ does it, on one
+// thread.
 #include "torch.hpp"
 
 #include <torch/torch.h>

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <headroom/headroom.hpp>
 
-// libtorch's tensor operations on plain memory. Separate from the rest, because its headers take a minute to compile.
+// libtorch's tensor operations on plain memory. Separate from the rest, because its headers take a
+// minute to compile.
 
 namespace contenders {
 

@@ -1,7 +1,8 @@
-// headroom beside the fused operators of torch 2, on the gradients of 100 tensors of 100,000 elements, in one process, one
-// thread and random order: unscaling, norms, clipping, and whole steps of AdamW. torch's side calls what torch.amp.GradScaler,
-// torch.nn.utils.clip_grad_norm_ and torch.optim.AdamW(fused=True) call, without Python. If the results of both sides differ,
-// it ends with an error. Otherwise it prints a table.
+// headroom beside the fused operators of torch 2, on the gradients of 100 tensors of 100,000
+// elements, in one process, one thread and random order: unscaling, norms, clipping, and whole
+// steps of AdamW. torch's side calls what torch.amp.GradScaler, torch.nn.utils.clip_grad_norm_ and
+// torch.optim.AdamW(fused=True) call, without Python. If the results of both sides differ, it ends
+// with an error. Otherwise it prints a table.
 //
 //   benchmark_torch_fused [flags of Google Benchmark]
 
@@ -46,13 +47,16 @@ Tensors copied(Tensors tensors) {
   return tensors;
 }
 
-/// Makes the gradients anew before each run, so that they neither overflow nor vanish and are the same in all runs.
+/// Makes the gradients anew before each run, so that they neither overflow nor vanish and are the
+/// same in all runs.
 class Gradients {
  public:
-  explicit Gradients(Tensors originals) : originals_(std::move(originals)), current_(copied(originals_)) {}
+  explicit Gradients(Tensors originals)
+      : originals_(std::move(originals)), current_(copied(originals_)) {}
   Tensors& times(double factor) {
     at::_foreach_copy_(current_, originals_);
-    at::_foreach_mul_(current_, factor);  // a separate pass, so that the caches are in the same state for all
+    // A separate pass, so that the caches are in the same state for all
+    at::_foreach_mul_(current_, factor);
     return current_;
   }
   [[nodiscard]] Tensors& current() { return current_; }
@@ -72,7 +76,9 @@ at::Tensor unscale(Tensors& gradients, double scale) {
 }
 bool is_zero(const at::Tensor& found_inf) { return found_inf.item<float>() == 0.0F; }
 /// torch.nn.utils.get_total_norm
-at::Tensor norm(const Tensors& gradients) { return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2.0)), 2.0); }
+at::Tensor norm(const Tensors& gradients) {
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2.0)), 2.0);
+}
 /// torch.nn.utils.clip_grad_norm_
 double clip(Tensors& gradients) {
   const at::Tensor before = norm(gradients);
@@ -91,11 +97,12 @@ class AdamW {
       steps_.push_back(at::zeros({}));
     }
   }
-  void step(Tensors& gradients, const at::Tensor& found_inf, const std::optional<at::Tensor>& scale) {
+  void step(Tensors& gradients, const at::Tensor& found_inf,
+            const std::optional<at::Tensor>& scale) {
     const fused::AdamWOptions by;
     at::_foreach_add_(steps_, 1.0);
-    at::_fused_adamw_(weights_, gradients, means_, squares_, {}, steps_, by.lr, by.beta1, by.beta2, by.weight_decay, by.eps,
-                      false, false, scale, found_inf);
+    at::_fused_adamw_(weights_, gradients, means_, squares_, {}, steps_, by.lr, by.beta1, by.beta2,
+                      by.weight_decay, by.eps, false, false, scale, found_inf);
     at::_foreach_sub_(steps_, Tensors(steps_.size(), found_inf));
   }
   [[nodiscard]] Tensors result() const {
@@ -121,11 +128,14 @@ class AdamW {
     for (const at::Tensor& gradient : gradients) weights_.emplace_back(gradient.numel(), 1.0F);
   }
   Tensors& gradients() { return gradients_; }
-  void step(headroom::GradientFactor factor) { fused::adamw_step(weights_, gradients_, state_, {}, factor.value); }
+  void step(headroom::GradientFactor factor) {
+    fused::adamw_step(weights_, gradients_, state_, {}, factor.value);
+  }
   [[nodiscard]] Tensors result() {
     Tensors all;
     for (auto* vectors : {&weights_, &state_.first, &state_.second}) {
-      for (auto& values : *vectors) all.push_back(at::from_blob(values.data(), static_cast<std::int64_t>(values.size())));
+      for (auto& values : *vectors)
+        all.push_back(at::from_blob(values.data(), static_cast<std::int64_t>(values.size())));
     }
     return all;
   }
@@ -158,7 +168,8 @@ struct Tolerance {
 bool agree(const Work& work, const Tolerance& tolerance) {
   const auto outcome = [&](const Contender& contender) {
     double number = 0.0;  // three steps, because in the first one the bias corrections cancel
-    for (int step = 0; step < 3; ++step) number = contender.run(contender.gradients->times(work.factor));
+    for (int step = 0; step < 3; ++step)
+      number = contender.run(contender.gradients->times(work.factor));
     Tensors all = contender.result();
     all.push_back(at::scalar_tensor(number, at::kDouble));
     return all;
@@ -196,32 +207,45 @@ std::vector<Work> gradient_works(const std::string& dtype, const SharedGradients
   std::vector<Work> all;
   const auto add = [&](const std::string& name, double factor, auto headroom, auto torch) {
     const auto result = [=] { return copied(gradients->current()); };
-    all.push_back({name + ' ' + dtype, factor, {gradients, headroom, result}, {gradients, torch, result}});
+    all.push_back(
+        {name + ' ' + dtype, factor, {gradients, headroom, result}, {gradients, torch, result}});
   };
   for (const float scale : {2.0F, 3.0F}) {
     add(
         scale == 2.0F ? "unscale by 2," : "unscale by 3,", scale,
         [=](Tensors& tensors) {
-          return headroom::unscale_in_place<headroom::allow_fp16_gradients>(tensors, scale).finite ? 1.0 : 0.0;
+          return headroom::unscale_in_place<headroom::allow_fp16_gradients>(tensors, scale).finite
+                     ? 1.0
+                     : 0.0;
         },
-        [=](Tensors& tensors) { return by_torch::is_zero(by_torch::unscale(tensors, scale)) ? 1.0 : 0.0; });
+        [=](Tensors& tensors) {
+          return by_torch::is_zero(by_torch::unscale(tensors, scale)) ? 1.0 : 0.0;
+        });
   }
   add(
       "norm,", 1.0, [](Tensors& tensors) { return headroom::global_norm(tensors); },
       [](Tensors& tensors) { return by_torch::norm(tensors).item<double>(); });
   add(
-      "clip,", 2.0, [](Tensors& tensors) { return headroom::clip_by_global_norm(tensors, max_norm).norm; }, by_torch::clip);
+      "clip,", 2.0,
+      [](Tensors& tensors) { return headroom::clip_by_global_norm(tensors, max_norm).norm; },
+      by_torch::clip);
   add(
       "unscale and clip,", 4.0,
       [](Tensors& tensors) {
-        return headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(tensors, 2.0F, max_norm).norm;
+        return headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(tensors, 2.0F,
+                                                                                   max_norm)
+            .norm;
       },
-      [](Tensors& tensors) { return by_torch::is_zero(by_torch::unscale(tensors, 2.0)) ? by_torch::clip(tensors) : 0.0; });
+      [](Tensors& tensors) {
+        return by_torch::is_zero(by_torch::unscale(tensors, 2.0)) ? by_torch::clip(tensors) : 0.0;
+      });
   return all;
 }
 
-/// Whole steps with float weights. torch takes gradients of the weights' dtype only, so it gets floats.
-std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ours, const SharedGradients& theirs) {
+/// Whole steps with float weights. torch takes gradients of the weights' dtype only, so it gets
+/// floats.
+std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ours,
+                             const SharedGradients& theirs) {
   std::vector<Work> all;
   for (const bool clips : {true, false}) {
     const auto optimizer = std::make_shared<by_headroom::AdamW>(ours->current());
@@ -235,10 +259,12 @@ std::vector<Work> step_works(const std::string& dtype, const SharedGradients& ou
     };
     const auto fused = std::make_shared<by_torch::AdamW>(theirs->current());
     const auto torch_step = [=](Tensors& gradients) {
-      // Without clipping, GradScaler only checks the gradients, which costs as much, and AdamW unscales them.
+      // Without clipping, GradScaler only checks the gradients, which costs as much, and AdamW
+      // unscales them.
       const at::Tensor found_inf = by_torch::unscale(gradients, clips ? 2.0 : 1.0);
       const double norm = clips ? by_torch::clip(gradients) : 0.0;
-      fused->step(gradients, found_inf, clips ? std::nullopt : std::optional<at::Tensor>(at::full({}, 2.0)));
+      fused->step(gradients, found_inf,
+                  clips ? std::nullopt : std::optional<at::Tensor>(at::full({}, 2.0)));
       return norm;
     };
     all.push_back({std::string(clips ? "unscale, clip, AdamW, " : "unscale, AdamW, ") + dtype,
@@ -259,19 +285,24 @@ int main(int argc, char** argv) {
     const char* name;
     at::ScalarType dtype;
     Tolerance tolerance;
-  } dtypes[] = {
-      {"float", at::kFloat, {1e-5, 0.0}}, {"fp16", at::kHalf, {0x1p-9, 0x1p-24}}, {"bf16", at::kBFloat16, {0x1p-6, 0.0}}};
+  } dtypes[] = {{"float", at::kFloat, {1e-5, 0.0}},
+                {"fp16", at::kHalf, {0x1p-9, 0x1p-24}},
+                {"bf16", at::kBFloat16, {0x1p-6, 0.0}}};
   for (const auto& [name, dtype, tolerance] : dtypes) {
     const auto gradients = std::make_shared<Gradients>(converted(normal_tensors(), dtype));
     for (const Work& work : gradient_works(name, gradients)) add_checked(work, tolerance);
     const auto floats =
-        dtype == at::kFloat ? gradients : std::make_shared<Gradients>(converted(gradients->times(1.0), at::kFloat));
-    for (const Work& work : step_works(name, gradients, floats)) add_checked(work, dtypes[0].tolerance);
+        dtype == at::kFloat
+            ? gradients
+            : std::make_shared<Gradients>(converted(gradients->times(1.0), at::kFloat));
+    for (const Work& work : step_works(name, gradients, floats))
+      add_checked(work, dtypes[0].tolerance);
   }
   benchmarks::Comparison table("torch");
   benchmark::RunSpecifiedBenchmarks(&table);
-  std::printf("100 tensors of 100,000 elements, one thread; headroom with %s, torch %d.%d.%d with %s\n",
-              to_string(headroom::active_isa()), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH,
-              at::get_cpu_capability().c_str());
+  std::printf(
+      "100 tensors of 100,000 elements, one thread; headroom with %s, torch %d.%d.%d with %s\n",
+      to_string(headroom::active_isa()), TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
+      TORCH_VERSION_PATCH, at::get_cpu_capability().c_str());
   table.print();
 }

@@ -1,5 +1,6 @@
-// The cost of a GradScaler in libtorch for each step: unscaling and checking the gradients of 100 tensors of 100,000 elements,
-// by headroom::GradScaler and by the ATen calls that users write by hand. One thread each, then two.
+// The cost of a GradScaler in libtorch for each step: unscaling and checking the gradients of 100
+// tensors of 100,000 elements, by headroom::GradScaler and by the ATen calls that users write by
+// hand. One thread each, then two.
 #include <torch/torch.h>
 
 #include <benchmark/benchmark.h>
@@ -67,10 +68,11 @@ int main(int argc, char** argv) {
   } dtypes[] = {{"float", torch::kFloat}, {"bf16", torch::kBFloat16}};
   for (const int threads : {1, 2}) {
     for (const auto& [name, dtype] : dtypes) {
-      const std::string what = std::string("torch_step/") + name + "/threads:" + std::to_string(threads) + "/";
+      const std::string what =
+          std::string("torch_step/") + name + "/threads:" + std::to_string(threads) + "/";
       for (const bool ours : {true, false}) {
-        benchmark::RegisterBenchmark((what + (ours ? "headroom" : "ATen")).c_str(), ours ? by_headroom : by_hand, dtype,
-                                     threads)
+        benchmark::RegisterBenchmark((what + (ours ? "headroom" : "ATen")).c_str(),
+                                     ours ? by_headroom : by_hand, dtype, threads)
             ->UseRealTime()
             ->Unit(benchmark::kMillisecond);
       }

@@ -1,5 +1,6 @@
-// The cost around the kernels: calls on a few elements, trees of many small leaves, one large leaf on several threads,
-// streaming stores of leaves of all sizes. Tables of medians: nanoseconds, GB/s read and written, ratios.
+// The cost around the kernels: calls on a few elements, trees of many small leaves, one large leaf
+// on several threads, streaming stores of leaves of all sizes. Tables of medians: nanoseconds, GB/s
+// read and written, ratios.
 //
 //   benchmark_trees calls.tsv threads.tsv streaming.tsv [flags of Google Benchmark]
 
@@ -35,8 +36,8 @@ const headroom::ConstantLossScale policy(inverse_scale());
 /// A run is `calls` calls, because the clock is too coarse for one.
 constexpr int calls = 64;
 
-void add_call(const std::string& work, const std::string& contender, std::size_t size, const std::function<void()>& run,
-              int calls_a_run = 1) {
+void add_call(const std::string& work, const std::string& contender, std::size_t size,
+              const std::function<void()>& run, int calls_a_run = 1) {
   benchmarks::add(work, contender, size, 0, run, calls_a_run);
 }
 
@@ -51,7 +52,10 @@ void add_small(const std::string& dtype) {
       };
       add_call(work, contender, n, run, calls);
     };
-    add("headroom", [=] { benchmark::DoNotOptimize(policy.unscale_in_place<headroom::allow_fp16_gradients>(*values).finite); });
+    add("headroom", [=] {
+      benchmark::DoNotOptimize(
+          policy.unscale_in_place<headroom::allow_fp16_gradients>(*values).finite);
+    });
     if constexpr (std::is_same_v<T, float>) {
       add("Eigen", [=] {
         Eigen::Map<Eigen::ArrayXf> array(values->data(), static_cast<Eigen::Index>(values->size()));
@@ -65,11 +69,13 @@ void add_small(const std::string& dtype) {
 
 /// An optimizer that does nothing.
 struct EmptyOptimizer {
-  std::vector<std::vector<float>> leaves = std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
+  std::vector<std::vector<float>> leaves =
+      std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
   std::vector<std::vector<float>>& gradients() { return leaves; }
   void step() {}
 };
-/// A GradScaler iteration around it: scale the loss, unscale and check the gradients, adjust the scale.
+/// A GradScaler iteration around it: scale the loss, unscale and check the gradients, adjust the
+/// scale.
 void add_step() {
   const auto optimizer = std::make_shared<EmptyOptimizer>();
   const auto scaler = std::make_shared<headroom::GradScaler<headroom::ConstantLossScale>>(policy);
@@ -80,7 +86,8 @@ void add_step() {
       scaler->update();
     }
   };
-  add_call("step of nothing, ns for leaves of 16:", "GradScaler", optimizer->leaves.size(), run, calls);
+  add_call("step of nothing, ns for leaves of 16:", "GradScaler", optimizer->leaves.size(), run,
+           calls);
 }
 
 template <class Policy>
@@ -99,13 +106,17 @@ void add_adjust(const std::string& contender) {
 // ---- many leaves ----
 
 void add_leaves(std::size_t leaves, std::size_t size) {
-  const auto tree = std::make_shared<std::vector<std::vector<float>>>(leaves, std::vector<float>(size, 1.0F));
+  const auto tree =
+      std::make_shared<std::vector<std::vector<float>>>(leaves, std::vector<float>(size, 1.0F));
   const auto one = std::make_shared<std::vector<float>>(leaves * size, 1.0F);
   const std::string work = "vectors of " + std::to_string(size) + " floats, ns for as many:";
-  add_call(work, "unscale in place", leaves, [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*tree).finite); });
-  add_call(work, "unscale, as one span", leaves, [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*one).finite); });
-  add_call(work, "unscale, parallel(2)", leaves,
-           [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*tree, headroom::parallel(2)).finite); });
+  add_call(work, "unscale in place", leaves,
+           [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*tree).finite); });
+  add_call(work, "unscale, as one span", leaves,
+           [=] { benchmark::DoNotOptimize(policy.unscale_in_place(*one).finite); });
+  add_call(work, "unscale, parallel(2)", leaves, [=] {
+    benchmark::DoNotOptimize(policy.unscale_in_place(*tree, headroom::parallel(2)).finite);
+  });
   add_call(work, "unscale, Eigen", leaves, [=] {
     bool finite = true;
     for (auto& leaf : *tree) {
@@ -115,8 +126,10 @@ void add_leaves(std::size_t leaves, std::size_t size) {
     }
     benchmark::DoNotOptimize(finite);
   });
-  add_call(work, "measure", leaves, [=] { benchmark::DoNotOptimize(headroom::measure(*tree).norm); });
-  add_call(work, "measure, as one span", leaves, [=] { benchmark::DoNotOptimize(headroom::measure(*one).norm); });
+  add_call(work, "measure", leaves,
+           [=] { benchmark::DoNotOptimize(headroom::measure(*tree).norm); });
+  add_call(work, "measure, as one span", leaves,
+           [=] { benchmark::DoNotOptimize(headroom::measure(*one).norm); });
 }
 
 // ---- threads ----
@@ -138,7 +151,9 @@ struct ThreadsPerCall {
 class TbbExecutor {
  public:
   explicit TbbExecutor(int n_threads) : arena_(n_threads) {}
-  [[nodiscard]] std::size_t concurrency() const { return static_cast<std::size_t>(arena_.max_concurrency()); }
+  [[nodiscard]] std::size_t concurrency() const {
+    return static_cast<std::size_t>(arena_.max_concurrency());
+  }
   template <class Task>
   void run(std::size_t n, Task&& task) const {
     arena_.execute([&] {
@@ -154,22 +169,30 @@ class TbbExecutor {
 
 void add_threads() {
   static std::vector<float> values((std::size_t{256} << 20) / sizeof(float), 1.0F);
-  for (const std::size_t bytes : {64U << 10, 1U << 20, 4U << 20, 16U << 20, 64U << 20, 256U << 20}) {
+  for (const std::size_t bytes :
+       {64U << 10, 1U << 20, 4U << 20, 16U << 20, 64U << 20, 256U << 20}) {
     const headroom::span<float> leaf(values.data(), bytes / sizeof(float));
     const auto add = [&](const char* contender, const std::function<void()>& run) {
       benchmarks::add("unscale float in place", contender, bytes, 2 * bytes, run);
     };
     add("sequential", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf).finite); });
-    add("parallel(2)", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, headroom::parallel(2)).finite); });
-    add("2 threads a call", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, ThreadsPerCall{}).finite); });
+    add("parallel(2)", [=] {
+      benchmark::DoNotOptimize(policy.unscale_in_place(leaf, headroom::parallel(2)).finite);
+    });
+    add("2 threads a call",
+        [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, ThreadsPerCall{}).finite); });
 #if BENCHMARK_TBB
     static const TbbExecutor tbb(2);
-    add("oneTBB, 2 threads", [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, tbb).finite); });
+    add("oneTBB, 2 threads",
+        [=] { benchmark::DoNotOptimize(policy.unscale_in_place(leaf, tbb).finite); });
 #endif
-    add("limit: multiply floats", [=] { contenders::multiply(leaf.data(), leaf.size(), inverse_scale()); });
+    add("limit: multiply floats",
+        [=] { contenders::multiply(leaf.data(), leaf.size(), inverse_scale()); });
     add("limit: multiply, 2 threads", [=] {
       const std::size_t half = leaf.size() / 2;
-      headroom::parallel(2).run(2, [&](std::size_t i) { contenders::multiply(leaf.data() + i * half, half, inverse_scale()); });
+      headroom::parallel(2).run(2, [&](std::size_t i) {
+        contenders::multiply(leaf.data() + i * half, half, inverse_scale());
+      });
     });
   }
 }
@@ -179,14 +202,16 @@ void add_threads() {
 constexpr const char* ordinary = "ordinary stores, ns an element";
 
 template <class Source, class Destination>
-void add_stores(const std::string& work, std::size_t size, std::size_t elements, const Source& source,
-                const Destination& destination) {
+void add_stores(const std::string& work, std::size_t size, std::size_t elements,
+                const Source& source, const Destination& destination) {
   const int times = static_cast<int>(elements);
-  const auto streams = [=] { benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite); };
+  const auto streams = [=] {
+    benchmark::DoNotOptimize(policy.unscale_into(*source, *destination).finite);
+  };
   const auto stores = [=] {  // as in trees that are too small to stream
     headroom::detail::Plan plan;
-    headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(plan, std::as_const(*source),
-                                                                                              *destination);
+    headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(
+        plan, std::as_const(*source), *destination);
     const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
     benchmark::DoNotOptimize(headroom::detail::run(plan, pass, headroom::sequential).largest);
   };
@@ -194,7 +219,8 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
   add_call(work, ordinary, size, stores, times);
 }
 
-/// Elements for leaves with some bytes between them, as an allocator places them. All leaves of a dtype share the memory.
+/// Elements for leaves with some bytes between them, as an allocator places them. All leaves of a
+/// dtype share the memory.
 template <class T, bool IsDestination>
 T* leaf_at(std::size_t i, std::size_t size, std::size_t total) {
   static std::vector<T> elements(2 * total, T(1.0F));
@@ -203,7 +229,8 @@ T* leaf_at(std::size_t i, std::size_t size, std::size_t total) {
 
 template <class In, class Out>
 void add_streaming(const std::string& work) {
-  constexpr std::size_t total = (std::size_t{128} << 20) / (sizeof(In) + sizeof(Out)), columns = 100;
+  constexpr std::size_t total = (std::size_t{128} << 20) / (sizeof(In) + sizeof(Out)),
+                        columns = 100;
   for (const std::size_t size : {24U, 100U, 300U, 400U, 1000U, 4000U, 100'000U}) {
     const auto source = std::make_shared<std::vector<headroom::span<In>>>();
     const auto destination = std::make_shared<std::vector<headroom::span<Out>>>();
@@ -222,16 +249,19 @@ void add_streaming(const std::string& work) {
     const auto destination = std::make_shared<std::vector<To>>();
     const auto rows = static_cast<Eigen::Index>(size);
     for (std::size_t i = 0; i + columns <= total / size; i += columns) {
-      source->emplace_back(leaf_at<In, false>(i, size, total), rows, columns, Stride(rows + 16 / Eigen::Index{sizeof(In)}));
+      source->emplace_back(leaf_at<In, false>(i, size, total), rows, columns,
+                           Stride(rows + 16 / Eigen::Index{sizeof(In)}));
       destination->emplace_back(leaf_at<Out, true>(i, size, total), rows, columns,
                                 Stride(rows + 16 / Eigen::Index{sizeof(Out)}));
     }
-    add_stores(work + ", columns of as many", size, source->size() * columns * size, source, destination);
+    add_stores(work + ", columns of as many", size, source->size() * columns * size, source,
+               destination);
   }
 }
 
 /// Runs the benchmarks registered since the last call.
-void run_table(benchmarks::Unit unit, const char* title, const char* file, const char* reference = "") {
+void run_table(benchmarks::Unit unit, const char* title, const char* file,
+               const char* reference = "") {
   benchmarks::Table table(unit, reference);
   benchmark::RunSpecifiedBenchmarks(&table);
   std::printf("\n%s\n", title);
@@ -244,7 +274,9 @@ void run_table(benchmarks::Unit unit, const char* title, const char* file, const
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (argc != 4) {
-    std::fprintf(stderr, "usage: %s calls.tsv threads.tsv streaming.tsv [flags of Google Benchmark]\n", argv[0]);
+    std::fprintf(stderr,
+                 "usage: %s calls.tsv threads.tsv streaming.tsv [flags of Google Benchmark]\n",
+                 argv[0]);
     return 1;
   }
   add_small<float>("float");
@@ -255,9 +287,11 @@ int main(int argc, char** argv) {
   for (const std::size_t size : {16U, 64U, 200U}) add_leaves(10'000, size);
   run_table(benchmarks::Unit::nanoseconds, "Small work: medians", argv[1]);
   add_threads();
-  run_table(benchmarks::Unit::gigabytes_per_second, "Threads: GB/s read and written, by size of the leaf; medians", argv[2]);
+  run_table(benchmarks::Unit::gigabytes_per_second,
+            "Threads: GB/s read and written, by size of the leaf; medians", argv[2]);
   add_streaming<Eigen::half, float>("fp16 to float");
   add_streaming<float, Eigen::half>("float to fp16");
   add_streaming<float, float>("float to float");
-  run_table(benchmarks::Unit::nanoseconds, "Streaming stores, trees of 128 MiB, unscale_into; medians", argv[3], ordinary);
+  run_table(benchmarks::Unit::nanoseconds,
+            "Streaming stores, trees of 128 MiB, unscale_into; medians", argv[3], ordinary);
 }

@@ -27,6 +27,7 @@ my %meaning = (
   check => "Throws std::invalid_argument if a setting is out of range.",
 );
 $_ = join "", <>;
+s{^((?:class|struct) \w+)\n +(: .*\{)$}{$1 $2}gm;
 $meaning{scale} = $meaning{divides} if $ARGV =~ /block_rules/;
 s{^(  static constexpr bool )(\w+ = \w+), (?=\w+ = \w+;$)}{$1$2;\n$1}gm;    # a comment for each
 if ($ARGV =~ /\.h$/) {

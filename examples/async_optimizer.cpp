@@ -1,6 +1,7 @@
-// The optimizer in a background thread: while it unscales, checks and steps, the next batch goes forward and backward, with the
-// weights from before that step. Trains handwritten digits in fp16 with the optimizer in turn, in the background, and in the
-// background while the next batch waits. Prints a table. Ends with 1 if the last two do not end with the same bits.
+// The optimizer in a background thread: while it unscales, checks and steps, the next batch goes
+// forward and backward, with the weights from before that step. Trains handwritten digits in fp16
+// with the optimizer in turn, in the background, and in the background while the next batch waits.
+// Prints a table. Ends with 1 if the last two do not end with the same bits.
 //
 //   example_async_optimizer <digits.csv> [epochs [seed]]
 
@@ -29,12 +30,15 @@ using headroom::half;
 
 constexpr std::size_t training_images = 1400, batch_size = 8;
 
-/// Adam with master weights in float. Each step writes them in fp16 to one of two copies in turn, because the other thread may
-/// still read the copy of the step before.
+/// Adam with master weights in float. Each step writes them in fp16 to one of two copies in turn,
+/// because the other thread may still read the copy of the step before.
 class Optimizer {
  public:
   explicit Optimizer(const digits::Model<float>& model)
-      : model_(model), gradients_(model), adam_(model), published_{headroom::cast<half>(model), headroom::cast<half>(model)} {}
+      : model_(model),
+        gradients_(model),
+        adam_(model),
+        published_{headroom::cast<half>(model), headroom::cast<half>(model)} {}
 
   /// For a scaler in the same thread.
   digits::Model<float>& gradients() { return gradients_; }
@@ -47,7 +51,9 @@ class Optimizer {
     return last_;
   }
 
-  [[nodiscard]] const digits::Model<half>& published(std::size_t copy) const { return published_[copy]; }
+  [[nodiscard]] const digits::Model<half>& published(std::size_t copy) const {
+    return published_[copy];
+  }
   [[nodiscard]] const digits::Model<float>& model() const { return model_; }
 
  private:
@@ -67,7 +73,8 @@ enum class Place {
 /// A training, an epoch at a time.
 class Training {
  public:
-  Training(const digits::Images& images, int epochs, std::uint32_t seed, Place place, const headroom::DynamicLossScale& policy)
+  Training(const digits::Images& images, int epochs, std::uint32_t seed, Place place,
+           const headroom::DynamicLossScale& policy)
       : images_(images),
         random_(seed),
         order_(shuffled(images.size(), random_)),
@@ -90,19 +97,22 @@ class Training {
     }
     async_scaler_.synchronize();
     if (before_.valid()) take(before_.get());
-    milliseconds_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    milliseconds_ +=
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
   [[nodiscard]] std::vector<float> weights() const {
     std::vector<float> all;
-    headroom::for_each_leaf(optimizer_.model(),
-                            [&all](const auto& leaf) { all.insert(all.end(), leaf.data(), leaf.data() + leaf.size()); });
+    headroom::for_each_leaf(optimizer_.model(), [&all](const auto& leaf) {
+      all.insert(all.end(), leaf.data(), leaf.data() + leaf.size());
+    });
     return all;
   }
   void print(const char* name) const {
     const float scale = place_ == Place::in_turn ? scaler_.get_scale() : async_scaler_.get_scale();
     std::printf("%-26s %9.1f %13.1f %% %10.4f %9d %10g\n", name, milliseconds_ / epochs_,
-                digits::accuracy<half>(optimizer_.model(), test_), loss_, skipped_, static_cast<double>(scale));
+                digits::accuracy<half>(optimizer_.model(), test_), loss_, skipped_,
+                static_cast<double>(scale));
   }
 
  private:
@@ -114,11 +124,14 @@ class Training {
   }
 
   /// In float, so that nothing is lost when they are unscaled.
-  void compute_gradients(const digits::Images& batch, float loss_scale, digits::Model<float>& grads) {
+  void compute_gradients(const digits::Images& batch, float loss_scale,
+                         digits::Model<float>& grads) {
     const auto& params = optimizer_.published(current_);
     const auto activations = digits::forward(params, batch.pixels);
-    const auto loss = digits::cross_entropy(digits::widen(activations.back()), batch.labels, loss_scale);
-    headroom::cast_into(digits::backward(params, activations, digits::rounded<half>(loss.logit_gradient)), grads);
+    const auto loss =
+        digits::cross_entropy(digits::widen(activations.back()), batch.labels, loss_scale);
+    headroom::cast_into(
+        digits::backward(params, activations, digits::rounded<half>(loss.logit_gradient)), grads);
     loss_ = loss.mean;
   }
   void step_in_turn(const digits::Images& batch) {
@@ -181,20 +194,25 @@ int run(int argc, char** argv) {
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (Training* training : {&in_turn, &in_background, &waited_for}) training->epoch();
   }
-  std::printf("%-26s %9s %15s %10s %9s %10s\n", "optimizer", "ms/epoch", "test accuracy", "loss", "skipped", "last scale");
+  std::printf("%-26s %9s %15s %10s %9s %10s\n", "optimizer", "ms/epoch", "test accuracy", "loss",
+              "skipped", "last scale");
   in_turn.print("in turn");
   in_background.print("in background");
   waited_for.print("in background, waited for");
   const std::vector<float> here = in_background.weights(), there = waited_for.weights();
   const bool same = std::memcmp(here.data(), there.data(), here.size() * sizeof(float)) == 0;
-  std::printf("\n%s\n", same ? "Waiting for the optimizer in the background does not change a bit of the weights."
-                             : "WAITING for the optimizer in the background changes the weights.");
+  std::printf(
+      "\n%s\n",
+      same ? "Waiting for the optimizer in the background does not change a bit of the weights."
+           : "WAITING for the optimizer in the background changes the weights.");
   return same ? 0 : 1;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& error) {
+int main(int argc, char** argv) try {
+  return run(argc, argv);
+} catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }

@@ -1,13 +1,16 @@
 #pragma once
 
-// Checkpoints that survive a kill or a power failure: named sections of bytes in one file. This file needs only the standard
-// library and POSIX, so you can copy it. The file system must support hard links.
+// Checkpoints that survive a kill or a power failure: named sections of bytes in one file. This
+// file needs only the standard library and POSIX, so you can copy it. The file system must support
+// hard links.
 //
-// save(path) writes path.tmp, syncs it and renames it to path. The checkpoint before it becomes path.previous. At any moment
-// path is a complete checkpoint, the last or the one before. Only one process at a time may save to a path.
+// save(path) writes path.tmp, syncs it and renames it to path. The checkpoint before it becomes
+// path.previous. At any moment path is a complete checkpoint, the last or the one before. Only one
+// process at a time may save to a path.
 //
-// File format: a magic of 8 bytes; version; size of the file; number of sections; for each section the size of its name, the
-// size of its content, the name and the content; the FNV-1a checksum of everything before it. Numbers are 64-bit little-endian.
+// File format: a magic of 8 bytes; version; size of the file; number of sections; for each section
+// the size of its name, the size of its content, the name and the content; the FNV-1a checksum of
+// everything before it. Numbers are 64-bit little-endian.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -50,8 +53,10 @@ inline constexpr std::uint64_t version = 1, header_size = 32, checksum_size = 8;
 /// An open file, and the checksum of all bytes read or written so far.
 class File {
  public:
-  File(const std::string& path, int flags) : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) fail_errno(path, (flags & O_CREAT) != 0 ? "cannot be created" : "cannot be opened");
+  File(const std::string& path, int flags)
+      : path_(path), descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (descriptor_ < 0)
+      fail_errno(path, (flags & O_CREAT) != 0 ? "cannot be created" : "cannot be opened");
   }
   File(File&&) = delete;
   ~File() { ::close(descriptor_); }
@@ -69,7 +74,8 @@ class File {
   }
   [[nodiscard]] std::uint64_t size() const {
     struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) fail(path_, "is not a file");
+    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode))
+      fail(path_, "is not a file");
     return static_cast<std::uint64_t>(status.st_size);
   }
   [[nodiscard]] std::uint64_t checksum() const { return checksum_; }
@@ -86,7 +92,8 @@ class File {
       left -= static_cast<std::size_t>(count);
     }
     // FNV-1a: changing any one byte changes the checksum.
-    for (const char byte : bytes) checksum_ = (checksum_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+    for (const char byte : bytes)
+      checksum_ = (checksum_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
   }
 
   std::string path_;
@@ -96,12 +103,14 @@ class File {
 
 inline std::string to_bytes(std::uint64_t number) {
   std::string bytes;
-  for (unsigned shift = 0; shift < 64; shift += 8) bytes += static_cast<char>(number >> shift & 0xffU);
+  for (unsigned shift = 0; shift < 64; shift += 8)
+    bytes += static_cast<char>(number >> shift & 0xffU);
   return bytes;
 }
 inline std::uint64_t number_at(const std::string& bytes, std::size_t position) {
   std::uint64_t number = 0;
-  for (std::size_t i = 8; i-- > 0;) number = number << 8U | static_cast<unsigned char>(bytes[position + i]);
+  for (std::size_t i = 8; i-- > 0;)
+    number = number << 8U | static_cast<unsigned char>(bytes[position + i]);
   return number;
 }
 
@@ -122,13 +131,17 @@ inline void write(const std::string& path, const Sections& sections) {
 /// Reads and checks the header; returns the number of sections.
 inline std::uint64_t read_header(File& file, const std::string& path, std::uint64_t size) {
   const std::string header = file.read(std::min(size, header_size));
-  if (header.compare(0, magic.size(), magic, 0, header.size()) != 0) fail(path, "is not a checkpoint");
-  if (size < header_size + checksum_size) fail(path, "is truncated: " + std::to_string(size) + " bytes");
+  if (header.compare(0, magic.size(), magic, 0, header.size()) != 0)
+    fail(path, "is not a checkpoint");
+  if (size < header_size + checksum_size)
+    fail(path, "is truncated: " + std::to_string(size) + " bytes");
   if (const std::uint64_t found = number_at(header, 8); found != version) {
-    fail(path, "has version " + std::to_string(found) + "; this program reads version " + std::to_string(version));
+    fail(path, "has version " + std::to_string(found) + "; this program reads version " +
+                   std::to_string(version));
   }
   const std::uint64_t written = number_at(header, 16);
-  const std::string sizes = std::to_string(size) + " bytes, but " + std::to_string(written) + " were written";
+  const std::string sizes =
+      std::to_string(size) + " bytes, but " + std::to_string(written) + " were written";
   if (size < written) fail(path, "is truncated: " + sizes);
   if (size > written) fail(path, "has extra bytes at its end: " + sizes);
   return number_at(header, 24);
@@ -136,7 +149,8 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
 
 }  // namespace detail
 
-/// Reads this file only, not path.previous. Throws std::runtime_error naming the path and the fault.
+/// Reads this file only, not path.previous. Throws std::runtime_error naming the path and the
+/// fault.
 [[nodiscard]] inline Sections load_file(const std::string& path) {
   detail::File file(path, O_RDONLY);
   const std::uint64_t size = file.size(), count = detail::read_header(file, path, size);
@@ -154,16 +168,20 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
   }
   if (left != 0) detail::fail(path, "is damaged: its sections are smaller than the file");
   const std::uint64_t checksum = file.checksum();
-  if (detail::number_at(file.read(detail::checksum_size), 0) != checksum) detail::fail(path, "is damaged: wrong checksum");
+  if (detail::number_at(file.read(detail::checksum_size), 0) != checksum)
+    detail::fail(path, "is damaged: wrong checksum");
   return sections;
 }
 
-/// Reads path, or path.previous if path is missing or damaged. Empty if neither file exists. Tries to rename a damaged path to
-/// path.damaged, so that the next save does not replace the good path.previous by it. Throws std::runtime_error naming both
-/// files and their faults if neither can be read.
+/// Reads path, or path.previous if path is missing or damaged. Empty if neither file exists. Tries
+/// to rename a damaged path to path.damaged, so that the next save does not replace the good
+/// path.previous by it. Throws std::runtime_error naming both files and their faults if neither can
+/// be read.
 [[nodiscard]] inline std::optional<Loaded> load(const std::string& path) {
   const std::string previous = path + ".previous";
-  const auto is_missing = [](const std::string& file) { return ::access(file.c_str(), F_OK) != 0 && errno == ENOENT; };
+  const auto is_missing = [](const std::string& file) {
+    return ::access(file.c_str(), F_OK) != 0 && errno == ENOENT;
+  };
   if (is_missing(path) && is_missing(previous)) return std::nullopt;
   try {
     return Loaded{load_file(path), path, ""};
@@ -178,17 +196,20 @@ inline std::uint64_t read_header(File& file, const std::string& path, std::uint6
   }
 }
 
-/// Throws std::runtime_error naming the file and the system's reason. The earlier checkpoint can then still be loaded, and no
-/// partly written file is left.
+/// Throws std::runtime_error naming the file and the system's reason. The earlier checkpoint can
+/// then still be loaded, and no partly written file is left.
 inline void save(const std::string& path, const Sections& sections) {
   const std::string written = path + ".tmp", kept = path + ".old";
   try {
     detail::write(written, sections);
-    // A hard link keeps the old file while path is replaced. path.previous is overwritten only after that.
-    if (::unlink(kept.c_str()) != 0 && errno != ENOENT) detail::fail_errno(kept, "cannot be removed");
+    // A hard link keeps the old file while path is replaced. path.previous is overwritten only
+    // after that.
+    if (::unlink(kept.c_str()) != 0 && errno != ENOENT)
+      detail::fail_errno(kept, "cannot be removed");
     const bool is_first = ::link(path.c_str(), kept.c_str()) != 0;
     if (is_first && errno != ENOENT) detail::fail_errno(path, "cannot be linked to " + kept);
-    if (::rename(written.c_str(), path.c_str()) != 0) detail::fail_errno(path, "cannot be replaced");
+    if (::rename(written.c_str(), path.c_str()) != 0)
+      detail::fail_errno(path, "cannot be replaced");
     if (!is_first && ::rename(kept.c_str(), (path + ".previous").c_str()) != 0) {
       detail::fail_errno(path, "was written, but the checkpoint before it cannot be kept");
     }

@@ -1,12 +1,14 @@
-// Three ways to use your own types with headroom: HEADROOM_TENSOR for a simple tensor class, tensor_traits for a tensor with a
-// shape, and spans for a struct of pointers into one allocation, as in llm.c.
+// Three ways to use your own types with headroom: HEADROOM_TENSOR for a simple tensor class,
+// tensor_traits for a tensor with a shape, and spans for a struct of pointers into one allocation,
+// as in llm.c.
 
 #include <cstdio>
 #include <headroom/headroom.hpp>
 #include <memory>
 #include <vector>
 
-/// A tensor that owns its elements and has a constructor from their number: HEADROOM_TENSOR is all it needs.
+/// A tensor that owns its elements and has a constructor from their number: HEADROOM_TENSOR is all
+/// it needs.
 template <class T>
 struct Vector {
   explicit Vector(std::size_t size) : elements(size) {}
@@ -21,7 +23,8 @@ HEADROOM_TENSOR(Vector)
 template <class T>
 class Image {
  public:
-  Image(std::size_t rows, std::size_t cols) : rows_(rows), cols_(cols), pitch_((cols + 15) / 16 * 16), memory_(rows * pitch_) {}
+  Image(std::size_t rows, std::size_t cols)
+      : rows_(rows), cols_(cols), pitch_((cols + 15) / 16 * 16), memory_(rows * pitch_) {}
   [[nodiscard]] std::size_t rows() const { return rows_; }
   [[nodiscard]] std::size_t cols() const { return cols_; }
   [[nodiscard]] std::size_t pitch() const { return pitch_; }
@@ -43,7 +46,8 @@ struct headroom::tensor_traits<Image<T>> {
   // Optional: shape and strides, so that headroom leaves the padding alone.
   static Layout layout(const Image<T>& image) {
     Layout layout;
-    layout.push(static_cast<std::ptrdiff_t>(image.rows()), static_cast<std::ptrdiff_t>(image.pitch()));
+    layout.push(static_cast<std::ptrdiff_t>(image.rows()),
+                static_cast<std::ptrdiff_t>(image.pitch()));
     layout.push(static_cast<std::ptrdiff_t>(image.cols()), 1);
     return layout;
   }
@@ -92,14 +96,17 @@ int main() {
   GradientTensors<float> grads(100, 8);
   grads16.wte[42] = headroom::half(2.0F);
   grads16.fcw[7] = std::numeric_limits<headroom::half>::infinity();
-  const headroom::GradientReport overflow =
-      loss_scale.unscale_into(grads16, grads);  // writes to the memory of `grads`; allocates nothing
+  const headroom::GradientReport overflow = loss_scale.unscale_into(
+      grads16, grads);  // writes to the memory of `grads`; allocates nothing
   std::printf("llm.c: finite %d\n", overflow.finite);
   const auto culprit = headroom::find_nonfinite(grads);
-  if (culprit) std::printf("llm.c: first non-finite gradient in %s[%zu]\n", culprit->path.c_str(), culprit->index);
+  if (culprit)
+    std::printf("llm.c: first non-finite gradient in %s[%zu]\n", culprit->path.c_str(),
+                culprit->index);
 
-  const bool right = vector.size() == 7 && vector.data()[3] > 0.9e-6F && report.finite && report.max_abs > 0.9e-6 &&
-                     report.max_abs < 1.1e-6 && !overflow.finite && culprit && culprit->path == "fcw" && culprit->index == 7 &&
+  const bool right = vector.size() == 7 && vector.data()[3] > 0.9e-6F && report.finite &&
+                     report.max_abs > 0.9e-6 && report.max_abs < 1.1e-6 && !overflow.finite &&
+                     culprit && culprit->path == "fcw" && culprit->index == 7 &&
                      grads.wte[42] == 2.0F / loss_scale.loss_scale();
   return right ? 0 : 1;
 }

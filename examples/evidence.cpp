@@ -1,13 +1,14 @@
-// What loss scaling is worth, and what mistakes cost: trains handwritten digits, a GPT and a recurrent network in
-// float, bf16 and fp16 under several policies, and the digits with mistakes that other systems had, each with several seeds.
+// What loss scaling is worth, and what mistakes cost: trains handwritten digits, a GPT and a
+// recurrent network in float, bf16 and fp16 under several policies, and the digits with mistakes
+// that other systems had, each with several seeds.
 //
 //   evidence [digits.csv [output directory [seeds [steps]]]]
 //   evidence --record <steps>
 //
-// With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints tables. Writes
-// evidence_runs.csv with a row per training, evidence_differences.csv for plot_evidence.gp, and for the first seed
-// steps_<network>_<variant>.csv. `--record` prints the largest gradient of each step of one training in float, as CSV for
-// compare_policies.
+// With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints
+// tables. Writes evidence_runs.csv with a row per training, evidence_differences.csv for
+// plot_evidence.gp, and for the first seed steps_<network>_<variant>.csv. `--record` prints the
+// largest gradient of each step of one training in float, as CSV for compare_policies.
 
 #include <algorithm>
 #include <atomic>
@@ -62,15 +63,18 @@ std::vector<Policy> all_policies() {
 std::vector<Policy> few_policies() {
   std::vector<Policy> few;
   for (const Policy& policy : all_policies()) {
-    if (policy.name != "constant 2^16" && policy.name != "hysteresis" && policy.name != "amax") few.push_back(policy);
+    if (policy.name != "constant 2^16" && policy.name != "hysteresis" && policy.name != "amax")
+      few.push_back(policy);
   }
   return few;
 }
 
-/// The variant that those with faults are compared with. The scale of all of them grows after 20 finite steps, so that some
-/// steps overflow.
+/// The variant that those with faults are compared with. The scale of all of them grows after 20
+/// finite steps, so that some steps overflow.
 constexpr const char* right_step = "right step";
-headroom::AnyLossScale right_policy() { return headroom::make_loss_scale("dynamic", {{"growth_interval", 20}}); }
+headroom::AnyLossScale right_policy() {
+  return headroom::make_loss_scale("dynamic", {{"growth_interval", 20}});
+}
 
 struct Settings {
   Digits::Settings digits;
@@ -118,19 +122,21 @@ Result train_under(const Policy& policy, const Network& network) {
 
 /// `make(seed)` returns the network.
 template <class Make>
-void add_jobs(const std::string& name, const std::vector<Policy>& policies, const Make& make, int seeds,
-              std::vector<Job>& jobs) {
+void add_jobs(const std::string& name, const std::vector<Policy>& policies, const Make& make,
+              int seeds, std::vector<Job>& jobs) {
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto network = [make, seed] { return make(static_cast<std::uint32_t>(seed)); };
     for (const Policy& policy : policies) {
-      jobs.push_back({{name, policy.name, seed, network().schedule().steps}, [=] { return train_under(policy, network()); }});
+      jobs.push_back({{name, policy.name, seed, network().schedule().steps},
+                      [=] { return train_under(policy, network()); }});
     }
   }
 }
 
 /// Trainings with the right step, and with each fault.
 template <class Make>
-void add_faults(const std::string& name, const Make& make, const evidence::Halves& halves, int seeds, std::vector<Job>& jobs) {
+void add_faults(const std::string& name, const Make& make, const evidence::Halves& halves,
+                int seeds, std::vector<Job>& jobs) {
   for (int seed = 1; seed <= seeds; ++seed) {
     const auto network = [make, seed] { return make(static_cast<std::uint32_t>(seed)); };
     const int steps = network().schedule().steps;
@@ -140,7 +146,8 @@ void add_faults(const std::string& name, const Make& make, const evidence::Halve
     for (const evidence::KnownFault& fault : evidence::known_faults()) {
       jobs.push_back({{name, fault.name, seed, steps}, [network, fault = fault.fault, halves] {
                         auto made = network();
-                        const evidence::FaultyStep step(fault, right_policy(), made.schedule(), halves);
+                        const evidence::FaultyStep step(fault, right_policy(), made.schedule(),
+                                                        halves);
                         return evidence::train<Eigen::half>(std::move(made), step, 0);
                       }});
     }
@@ -154,13 +161,16 @@ void write_steps(const std::filesystem::path& output, const Key& key, const Resu
   std::ofstream csv = evidence::create(output / name);
   csv << "step,loss,scale,max_abs\n";
   for (std::size_t i = 0; i < result.losses.size(); ++i) {
-    csv << i << ',' << result.losses[i] << ',' << result.scales[i] << ',' << result.max_abs[i] << '\n';
+    csv << i << ',' << result.losses[i] << ',' << result.scales[i] << ',' << result.max_abs[i]
+        << '\n';
   }
 }
 
-/// Two at a time, seed by seed: the trainings differ in length, and this order moves the bar evenly.
+/// Two at a time, seed by seed: the trainings differ in length, and this order moves the bar
+/// evenly.
 void run(std::vector<Job> jobs, const std::filesystem::path& output, Runs& runs) {
-  std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.key.seed < b.key.seed; });
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const Job& a, const Job& b) { return a.key.seed < b.key.seed; });
   std::printf("%zu trainings.\n", jobs.size());
   std::fflush(stdout);
   digits::Progress progress(static_cast<int>(jobs.size()));
@@ -187,22 +197,24 @@ void run(std::vector<Job> jobs, const std::filesystem::path& output, Runs& runs)
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Prints tables that compare variants of a training with the first one, and writes the differences of each seed. A variant
-/// that this network was not trained with is left out.
+/// Prints tables that compare variants of a training with the first one, and writes the differences
+/// of each seed. A variant that this network was not trained with is left out.
 class Table {
  public:
   Table(const Runs& runs, std::ofstream& csv, int seeds) : runs_(runs), csv_(csv), seeds_(seeds) {}
 
-  void print(const std::string& network, int steps, const std::string& kind, const std::vector<std::string>& variants,
-             const std::string& quality) {
-    std::printf("\n%s, %d steps, %d seeds: %s\n  %-28s %9s %11s %9s %9s %9s %9s %9s %9s\n", network.c_str(), steps, seeds_,
-                quality.c_str(), "", "mean", "difference", "p", "diverged", "10 below", "skipped", "lost", "bits");
+  void print(const std::string& network, int steps, const std::string& kind,
+             const std::vector<std::string>& variants, const std::string& quality) {
+    std::printf("\n%s, %d steps, %d seeds: %s\n  %-28s %9s %11s %9s %9s %9s %9s %9s %9s\n",
+                network.c_str(), steps, seeds_, quality.c_str(), "", "mean", "difference", "p",
+                "diverged", "10 below", "skipped", "lost", "bits");
     std::vector<std::vector<Run>> all;
     std::vector<double> p;
     for (const std::string& variant : variants) {
       all.emplace_back();
       if (!runs_.has({network, variant, 1, steps})) continue;
-      for (int seed = 1; seed <= seeds_; ++seed) all.back().push_back(runs_.at({network, variant, seed, steps}));
+      for (int seed = 1; seed <= seeds_; ++seed)
+        all.back().push_back(runs_.at({network, variant, seed, steps}));
       if (all.size() > 1) p.push_back(evidence::wilcoxon(differences(all.back(), all.front())));
     }
     p = evidence::holm(p);
@@ -216,24 +228,28 @@ class Table {
       const std::vector<double> difference = differences(all[i], all.front());
       std::string columns = "          -         -";
       if (i > 0) columns = text("%11.4f", evidence::median(difference)) + text(" %9.2g", *next_p);
-      const auto mean = [&](const char* format, double Run::*member, double factor) {  // of the runs that counted it
+      // Of the runs that counted it
+      const auto mean = [&](const char* format, double Run::*member, double factor) {
         std::vector<double> values;
         for (const Run& run : all[i]) {
           if (!std::isnan(run.*member)) values.push_back(factor * run.*member);
         }
         return values.empty() ? std::string("-") : text(format, evidence::mean(values));
       };
-      const auto diverged = std::count_if(all[i].begin(), all[i].end(), [](const Run& run) { return run.diverged; });
-      std::printf("  %-28s %9s %s %9d %9s %9s %9s %9s\n", variants[i].c_str(), mean("%.4f", &Run::quality, 1.0).c_str(),
-                  columns.c_str(), static_cast<int>(diverged), ten_below(network, difference).c_str(),
-                  mean("%.2f %%", &Run::skipped, 100.0).c_str(), mean("%.2f %%", &Run::lost, 100.0).c_str(),
-                  mean("%.2f", &Run::wasted, 1.0).c_str());
+      const auto diverged =
+          std::count_if(all[i].begin(), all[i].end(), [](const Run& run) { return run.diverged; });
+      std::printf(
+          "  %-28s %9s %s %9d %9s %9s %9s %9s\n", variants[i].c_str(),
+          mean("%.4f", &Run::quality, 1.0).c_str(), columns.c_str(), static_cast<int>(diverged),
+          ten_below(network, difference).c_str(), mean("%.2f %%", &Run::skipped, 100.0).c_str(),
+          mean("%.2f %%", &Run::lost, 100.0).c_str(), mean("%.2f", &Run::wasted, 1.0).c_str());
       if (i > 0) {
-        rows_[i] +=
-            text(" %9.4f", evidence::median(difference)) + text(" %7.2g", *next_p++) + mean(" %6.2f %%", &Run::skipped, 100.0);
+        rows_[i] += text(" %9.4f", evidence::median(difference)) + text(" %7.2g", *next_p++) +
+                    mean(" %6.2f %%", &Run::skipped, 100.0);
       }
       for (std::size_t seed = 0; seed < difference.size(); ++seed) {
-        csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ',' << seed + 1 << ',' << difference[seed] << '\n';
+        csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ',' << seed + 1 << ','
+             << difference[seed] << '\n';
       }
     }
   }
@@ -243,7 +259,8 @@ class Table {
     std::printf("\n%s, %d seeds\n%-30s", title.c_str(), seeds_, "");
     for (const std::string& column : columns) std::printf(" %26s", column.c_str());
     std::printf("\n");
-    for (std::size_t i = 1; i < rows_.size(); ++i) std::printf("%s\n", rows_[i].c_str());  // all but that compared with
+    // All but that compared with
+    for (std::size_t i = 1; i < rows_.size(); ++i) std::printf("%s\n", rows_[i].c_str());
     rows_.clear();
   }
 
@@ -254,12 +271,15 @@ class Table {
     std::snprintf(buffer, sizeof buffer, format, value);
     return buffer;
   }
-  /// Counts the networks that are more than 10 points worse than that of the first row with the same seed.
+  /// Counts the networks that are more than 10 points worse than that of the first row with the
+  /// same seed.
   static std::string ten_below(const std::string& network, const std::vector<double>& differences) {
     if (network != "digits") return "-";
-    return std::to_string(std::count_if(differences.begin(), differences.end(), [](double d) { return d < -10.0; }));
+    return std::to_string(
+        std::count_if(differences.begin(), differences.end(), [](double d) { return d < -10.0; }));
   }
-  static std::vector<double> differences(const std::vector<Run>& runs, const std::vector<Run>& reference) {
+  static std::vector<double> differences(const std::vector<Run>& runs,
+                                         const std::vector<Run>& reference) {
     std::vector<double> differences;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const double a = runs[i].quality, b = reference[i].quality;
@@ -284,19 +304,26 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   const std::string accuracy = "digits recognised in the test set, %";
   table.print("digits", settings.digits.schedule.steps, "policy", names, accuracy);
   table.print("gpt", settings.language.schedule.steps, "policy", names, "test loss, nats a word");
-  table.print("recurrent", settings.adding.schedule.steps, "policy", names, "log10 of the test error");
+  table.print("recurrent", settings.adding.schedule.steps, "policy", names,
+              "log10 of the test error");
   table.summarise("difference, p, skipped", {"digits, points", "gpt, nats", "recurrent, log10"});
   table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
   std::printf(
-      "\nDifference: from the first row with the same seed, the median over the seeds. p: Wilcoxon's signed-rank test of "
+      "\nDifference: from the first row with the same seed, the median over the seeds. p: "
+      "Wilcoxon's signed-rank test of "
       "these\n"
-      "differences, two-sided, exact, with Holm's correction in each table. Diverged: networks whose loss in the last step is\n"
-      "Inf or NaN. 10 below: networks that recognise more than 10 points fewer digits than that of the first row with the "
+      "differences, two-sided, exact, with Holm's correction in each table. Diverged: networks "
+      "whose loss in the last step is\n"
+      "Inf or NaN. 10 below: networks that recognise more than 10 points fewer digits than that of "
+      "the first row with the "
       "same\n"
-      "seed; an image counts as not recognised if the network returns NaN. Skipped: share of the steps. Lost: share of the\n"
-      "gradients that are zero but are not in float at the same weights and batch, counted in at most 10 steps. Bits: how "
+      "seed; an image counts as not recognised if the network returns NaN. Skipped: share of the "
+      "steps. Lost: share of the\n"
+      "gradients that are zero but are not in float at the same weights and batch, counted in at "
+      "most 10 steps. Bits: how "
       "often\n"
-      "the scale could have been doubled in fp16, as in headroom::simulate. A dash: not counted, or without a meaning.\n\n"
+      "the scale could have been doubled in fp16, as in headroom::simulate. A dash: not counted, "
+      "or without a meaning.\n\n"
       "Systems that had the faults:\n");
   for (const evidence::KnownFault& fault : evidence::known_faults()) {
     std::printf("  %-28s %s\n", fault.name.c_str(), fault.where.c_str());
@@ -329,26 +356,32 @@ int main(int argc, char** argv) {
       throw std::runtime_error("at least 1 seed and step are needed");
 
     const digits::Images images = digits::read_images(data);
-    if (images.size() <= settings.digits.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
+    if (images.size() <= settings.digits.training_images)
+      throw std::runtime_error(data + ": more than 1400 images are needed");
     const evidence::Text text = evidence::make_text(settings.language.shape.vocabulary);
     std::filesystem::create_directories(output);
     Runs runs(output);
 
     // The last layers have the largest gradients, which overflow first.
-    const evidence::Halves halves{static_cast<std::size_t>(settings.digits.hidden_layers + 1), true};
+    const evidence::Halves halves{static_cast<std::size_t>(settings.digits.hidden_layers + 1),
+                                  true};
     Digits::Settings with_faults = settings.digits;
     with_faults.schedule.steps = settings.fault_steps;
     std::vector<Job> jobs;
     add_jobs(
-        "digits", all_policies(), [&](std::uint32_t seed) { return Digits(images, settings.digits, seed); }, settings.seeds,
+        "digits", all_policies(),
+        [&](std::uint32_t seed) { return Digits(images, settings.digits, seed); }, settings.seeds,
         jobs);
     add_jobs(
-        "gpt", few_policies(), [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, settings.seeds,
+        "gpt", few_policies(),
+        [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, settings.seeds,
         jobs);
     add_jobs(
-        "recurrent", all_policies(), [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.seeds, jobs);
+        "recurrent", all_policies(),
+        [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.seeds, jobs);
     add_faults(
-        "digits", [&](std::uint32_t seed) { return Digits(images, with_faults, seed); }, halves, settings.seeds, jobs);
+        "digits", [&](std::uint32_t seed) { return Digits(images, with_faults, seed); }, halves,
+        settings.seeds, jobs);
     run(std::move(jobs), output, runs);
     print_tables(runs, settings, output);
     return 0;

@@ -1,11 +1,11 @@
-// Trains on handwritten digits in 8 bits. Each linear layer quantizes its input and weight to e4m3, and the gradient of its
-// output to e5m2, as TransformerEngine's does. The products are computed in float from the dequantized values; master weights,
-// biases and Adam are float.
+// Trains on handwritten digits in 8 bits. Each linear layer quantizes its input and weight to e4m3,
+// and the gradient of its output to e5m2, as TransformerEngine's does. The products are computed in
+// float from the dequantized values; master weights, biases and Adam are float.
 //
 //   fp8_linear [data.csv [output directory [epochs [seed]]]]
 //
-// Compares float, one loss scale, and delayed scales per tensor: alone, and with a loss scale that doubles every 20 steps.
-// Prints a table; writes fp8_scales.csv for plot_fp8.gp.
+// Compares float, one loss scale, and delayed scales per tensor: alone, and with a loss scale that
+// doubles every 20 steps. Prints a table; writes fp8_scales.csv for plot_fp8.gp.
 
 #include <cmath>
 #include <cstddef>
@@ -32,7 +32,8 @@ using digits::Matrix;
 using headroom::float8_e4m3;
 using headroom::float8_e5m2;
 
-/// `both`: delayed scales of gradients that have a loss scale. `untold`: the same without loss_scale_changed.
+/// `both`: delayed scales of gradients that have a loss scale. `untold`: the same without
+/// loss_scale_changed.
 enum class Scaling { in_float, loss_scale, delayed, both, untold };
 
 struct Counts {
@@ -46,8 +47,10 @@ struct Counts {
 /// The scale of a tensor of a layer.
 template <class Fp8>
 struct Quantizer {
-  headroom::TensorScales<Fp8> scales{Matrix<float>(), headroom::DelayedScaling{16}};  // a history of 16 steps, of 800
-  bool finite = true;                                                                 // in the last call
+  // A history of 16 steps, of 800
+  headroom::TensorScales<Fp8> scales{Matrix<float>(), headroom::DelayedScaling{16}};
+  // In the last call
+  bool finite = true;
 
   /// Quantizes and dequantizes.
   Matrix<float> operator()(Scaling scaling, const Matrix<float>& x, Counts& counts) {
@@ -55,7 +58,8 @@ struct Quantizer {
     const float scale = scaling == Scaling::loss_scale ? 1.0F : scales.scales()[0];
     Matrix<Fp8> codes(x.rows(), x.cols());
     if (scaling == Scaling::loss_scale) {
-      headroom::cast_into(x, codes);  // a gradient that overflows becomes Inf, and the step is skipped
+      // A gradient that overflows becomes Inf, and the step is skipped
+      headroom::cast_into(x, codes);
       finite = headroom::all_finite(codes);
     } else {
       finite = scales.quantize_into(x, codes).finite;
@@ -65,7 +69,8 @@ struct Quantizer {
     constexpr auto epsilon = static_cast<float>(std::numeric_limits<Fp8>::epsilon());
     counts.all += x.size();
     counts.became_zero += (x.array() != 0.0F && result.array() == 0.0F).count();
-    counts.saturated += (x.array().abs() * scale > largest * (1.0F + epsilon / 3.5F)).count();  // beyond half a step
+    // Beyond half a step
+    counts.saturated += (x.array().abs() * scale > largest * (1.0F + epsilon / 3.5F)).count();
     return result;
   }
 };
@@ -79,7 +84,8 @@ struct Network {
   Scaling scaling;
   digits::Model<float> master;
   std::vector<Linear> layers{master.layers.size()};
-  std::vector<Matrix<float>> inputs{layers.size()}, weights{layers.size()};  // of each layer, as quantized
+  // Of each layer, as quantized
+  std::vector<Matrix<float>> inputs{layers.size()}, weights{layers.size()};
   Counts forwards{}, backwards{};
 
   /// Returns the logits.
@@ -100,7 +106,8 @@ struct Network {
       finite = finite && layers[i].gradient.finite;
       grads.layers[i].weight.noalias() = delta * inputs[i].transpose();
       grads.layers[i].bias = delta.rowwise().sum();
-      delta = (weights[i].transpose() * delta).array() * inputs[i].array() * (1.0F - inputs[i].array());
+      delta =
+          (weights[i].transpose() * delta).array() * inputs[i].array() * (1.0F - inputs[i].array());
     }
     return finite;
   }
@@ -125,25 +132,28 @@ double accuracy(const Matrix<float>& logits, const std::vector<int>& labels) {
   return 100.0 * right / static_cast<double>(logits.cols());
 }
 
-void write(std::ofstream& csv, const std::string& name, int step, const Network& network, long saturated) {
+void write(std::ofstream& csv, const std::string& name, int step, const Network& network,
+           long saturated) {
   const auto scale = [](const auto& quantizer) { return quantizer.scales.scales()[0]; };
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const Linear& layer = network.layers[i];
-    csv << name << ',' << step << ',' << i << ',' << scale(layer.input) << ',' << scale(layer.weight) << ','
-        << scale(layer.gradient) << ',' << saturated << '\n';
+    csv << name << ',' << step << ',' << i << ',' << scale(layer.input) << ','
+        << scale(layer.weight) << ',' << scale(layer.gradient) << ',' << saturated << '\n';
   }
 }
 
-/// Trains, prints a row of the table, writes scales for the picture. Returns the number of gradients that were quantized.
-long train(const char* name, Scaling scaling, const digits::Images& images, const digits::Settings& settings,
-           digits::Progress& progress, std::ofstream& csv) {
+/// Trains, prints a row of the table, writes scales for the picture. Returns the number of
+/// gradients that were quantized.
+long train(const char* name, Scaling scaling, const digits::Images& images,
+           const digits::Settings& settings, digits::Progress& progress, std::ofstream& csv) {
   digits::Random random(settings.seed);
   std::vector<int> order(images.size());
   std::iota(order.begin(), order.end(), 0);
   random.shuffle(order);
   const digits::Images test = images.subset(order, settings.training_images, images.size());
   order.resize(settings.training_images);
-  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2, settings.hidden_width);
+  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2,
+                                   settings.hidden_width);
   widths.front() = digits::pixels;
   widths.back() = digits::classes;
   Network network{scaling, digits::random_model(widths, random)};
@@ -152,15 +162,18 @@ long train(const char* name, Scaling scaling, const digits::Images& images, cons
 
   headroom::LossScaleConfig config;
   config.growth_interval = 20;
-  if (scaling == Scaling::in_float || scaling == Scaling::delayed) config.initial_scale = config.max_scale = 1.0F;
+  if (scaling == Scaling::in_float || scaling == Scaling::delayed)
+    config.initial_scale = config.max_scale = 1.0F;
   headroom::DynamicLossScale loss_scale(config);
   int step = 0, skipped = 0, saturating_steps = 0;
   double last_loss = 0.0;
   for (int epoch = 0; epoch < settings.epochs; ++epoch) {
     random.shuffle(order);
-    for (std::size_t begin = 0; begin + settings.batch <= order.size(); begin += settings.batch, ++step) {
+    for (std::size_t begin = 0; begin + settings.batch <= order.size();
+         begin += settings.batch, ++step) {
       const digits::Images batch = images.subset(order, begin, begin + settings.batch);
-      const digits::Loss loss = digits::cross_entropy(network.forward(batch.pixels), batch.labels, loss_scale.loss_scale());
+      const digits::Loss loss = digits::cross_entropy(network.forward(batch.pixels), batch.labels,
+                                                      loss_scale.loss_scale());
       last_loss = loss.mean;
       const long saturated_before = network.backwards.saturated;
       const bool finite = network.backward(loss.logit_gradient, grads);
@@ -179,8 +192,8 @@ long train(const char* name, Scaling scaling, const digits::Images& images, cons
   }
   const Counts forwards = network.forwards, backwards = network.backwards;
   std::printf("%-24s %6.1f %% %10.4f %9.2f %% %9ld %9.2f %% %9ld %10d %7d\n", name,
-              accuracy(network.forward(test.pixels), test.labels), last_loss, forwards.lost(), forwards.saturated,
-              backwards.lost(), backwards.saturated, saturating_steps, skipped);
+              accuracy(network.forward(test.pixels), test.labels), last_loss, forwards.lost(),
+              forwards.saturated, backwards.lost(), backwards.saturated, saturating_steps, skipped);
   return backwards.all;
 }
 
@@ -194,28 +207,36 @@ int main(int argc, char** argv) {
     settings.peak_rate = 0.01F;
     settings.hidden_layers = 4;
     if (argc > 3) settings.epochs = digits::parse_number(argv[3], 100000, "epochs, argument", 3);
-    if (argc > 4) settings.seed = static_cast<std::uint32_t>(digits::parse_number(argv[4], 1000000, "seed, argument", 4));
+    if (argc > 4)
+      settings.seed =
+          static_cast<std::uint32_t>(digits::parse_number(argv[4], 1000000, "seed, argument", 4));
     if (settings.epochs < 1) throw std::runtime_error("epochs, argument 3: at least 1 is needed");
     const digits::Images images = digits::read_images(data);
-    if (images.size() <= settings.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
+    if (images.size() <= settings.training_images)
+      throw std::runtime_error(data + ": more than 1400 images are needed");
     std::filesystem::create_directories(output);
     std::ofstream csv(output / "fp8_scales.csv");
-    csv << "name,step,layer,input,weight,gradient,saturated\n";  // saturated: gradients of all layers
+    // Saturated: gradients of all layers
+    csv << "name,step,layer,input,weight,gradient,saturated\n";
 
-    std::printf("%-24s %8s %10s %21s %21s %10s %7s\n", "", "test", "", "inputs and weights", "gradients", "saturating",
-                "steps");
-    std::printf("%-24s %8s %10s %11s %9s %11s %9s %10s %7s\n", "", "accuracy", "final loss", "became zero", "saturated",
-                "became zero", "saturated", "steps", "skipped");
+    std::printf("%-24s %8s %10s %21s %21s %10s %7s\n", "", "test", "", "inputs and weights",
+                "gradients", "saturating", "steps");
+    std::printf("%-24s %8s %10s %11s %9s %11s %9s %10s %7s\n", "", "accuracy", "final loss",
+                "became zero", "saturated", "became zero", "saturated", "steps", "skipped");
     digits::Progress progress(5 * settings.steps());
     (void)train("float", Scaling::in_float, images, settings, progress, csv);
     (void)train("fp8 with one loss scale", Scaling::loss_scale, images, settings, progress, csv);
     (void)train("fp8 with delayed scales", Scaling::delayed, images, settings, progress, csv);
     (void)train("fp8 with both", Scaling::both, images, settings, progress, csv);
-    const long gradients = train("fp8 with both; not told", Scaling::untold, images, settings, progress, csv);
-    std::printf("\nA training quantizes %.1f million gradients. The last one does not call loss_scale_changed.\n",
-                static_cast<double>(gradients) * 1e-6);
+    const long gradients =
+        train("fp8 with both; not told", Scaling::untold, images, settings, progress, csv);
+    std::printf(
+        "\nA training quantizes %.1f million gradients. The last one does not call "
+        "loss_scale_changed.\n",
+        static_cast<double>(gradients) * 1e-6);
     csv.close();
-    if (!csv) throw std::runtime_error((output / "fp8_scales.csv").string() + ": cannot be written");
+    if (!csv)
+      throw std::runtime_error((output / "fp8_scales.csv").string() + ": cannot be written");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fp8_linear: %s\n", error.what());

@@ -1,6 +1,7 @@
-// Times two steps of AdamW with scaled gradients. One unscales and clips them in passes of their own. The other is fused: it
-// measures them, and AdamW multiplies them as it reads them (fused_adamw.hpp). Ends with 1 if the weights differ, or if a step
-// with Inf is not skipped. Compile with -O2 -fno-math-errno.
+// Times two steps of AdamW with scaled gradients. One unscales and clips them in passes of their
+// own. The other is fused: it measures them, and AdamW multiplies them as it reads them
+// (fused_adamw.hpp). Ends with 1 if the weights differ, or if a step with Inf is not skipped.
+// Compile with -O2 -fno-math-errno.
 //
 //   example_fused_adamw [leaves [elements of each [steps]]]
 
@@ -38,8 +39,8 @@ Leaves<T> leaves_of(const Size& size, float value) {
   return Leaves<T>(size.leaves, std::vector<T>(size.elements, T(value)));
 }
 
-/// Unscales, clips and updates in separate passes. 16-bit gradients are unscaled to float: in 16 bits small ones would
-/// underflow.
+/// Unscales, clips and updates in separate passes. 16-bit gradients are unscaled to float: in 16
+/// bits small ones would underflow.
 template <class T>
 class Separate {
  public:
@@ -68,8 +69,8 @@ class Separate {
   void run_adamw(const Leaves<float>& gradients) {
     const fused::AdamWFactors by({}, ++state_.steps);
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      fused::adamw_block(weights[i].data(), state_.first[i].data(), state_.second[i].data(), gradients[i].data(),
-                         gradients[i].size(), by);
+      fused::adamw_block(weights[i].data(), state_.first[i].data(), state_.second[i].data(),
+                         gradients[i].data(), gradients[i].size(), by);
     }
   }
 
@@ -101,11 +102,13 @@ class Fused {
   headroom::GradScaler<> scaler_;
 };
 
-/// Plain loops over the same memory: they read gradients twice, and read and write weights and moments.
+/// Plain loops over the same memory: they read gradients twice, and read and write weights and
+/// moments.
 template <class T>
 class MemoryAlone {
  public:
-  explicit MemoryAlone(const Size& size) : gradients_(size.leaves, std::vector<Word>(size.elements)) {
+  explicit MemoryAlone(const Size& size)
+      : gradients_(size.leaves, std::vector<Word>(size.elements)) {
     for (auto& each : written_) each = leaves_of<float>(size, 1.0F);
   }
   void step() {
@@ -113,8 +116,8 @@ class MemoryAlone {
     for (const auto& leaf : gradients_) sum += read(leaf.data(), leaf.size());
     const auto factor = static_cast<float>(sum);  // 0, but the compiler does not know it
     for (std::size_t i = 0; i < gradients_.size(); ++i) {
-      write(written_[0][i].data(), written_[1][i].data(), written_[2][i].data(), gradients_[i].data(), gradients_[i].size(),
-            factor);
+      write(written_[0][i].data(), written_[1][i].data(), written_[2][i].data(),
+            gradients_[i].data(), gradients_[i].size(), factor);
     }
   }
 
@@ -134,8 +137,9 @@ class MemoryAlone {
     for (; i + stretch <= n; i += stretch) sum += sum_of(words + i, stretch);
     return sum + sum_of(words + i, n - i);
   }
-  [[gnu::always_inline]] static void add(float* __restrict a, float* __restrict b, float* __restrict c,
-                                         const Word* __restrict words, std::size_t n, float factor) {
+  [[gnu::always_inline]] static void add(float* __restrict a, float* __restrict b,
+                                         float* __restrict c, const Word* __restrict words,
+                                         std::size_t n, float factor) {
     for (std::size_t i = 0; i < n; ++i) {
       const float value = factor * static_cast<float>(static_cast<std::int32_t>(words[i]));
       a[i] += value;
@@ -148,7 +152,8 @@ class MemoryAlone {
     for (; i + stretch <= n; i += stretch) {
       for (std::size_t k = i + ahead; k < i + ahead + stretch; k += 16) {
         for (const float* stream : {a, b, c}) {
-          __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(stream) + k * sizeof(float)));
+          __builtin_prefetch(reinterpret_cast<const void*>(
+              reinterpret_cast<std::uintptr_t>(stream) + k * sizeof(float)));
         }
       }
       add(a + i, b + i, c + i, words + i, stretch, factor);
@@ -171,7 +176,8 @@ double largest_difference(const Leaves<float>& a, const Leaves<float>& b) {
   double largest = 0.0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     for (std::size_t k = 0; k < a[i].size(); ++k) {
-      largest = std::max(largest, std::abs(static_cast<double>(a[i][k]) - static_cast<double>(b[i][k])));
+      largest =
+          std::max(largest, std::abs(static_cast<double>(a[i][k]) - static_cast<double>(b[i][k])));
     }
   }
   return largest;
@@ -209,7 +215,8 @@ bool compare(const char* name, const Size& size) {
 
   const double difference = largest_difference(separate.weights, fused.weights);
   right = right && difference < 1e-6;
-  std::printf("%-10s %15.2f %10.2f %15.2f %10.2f %19.1e\n", name, in_turn, at_once, in_turn / at_once, least, difference);
+  std::printf("%-10s %15.2f %10.2f %15.2f %10.2f %19.1e\n", name, in_turn, at_once,
+              in_turn / at_once, least, difference);
   return right;
 }
 
@@ -221,14 +228,17 @@ int main(int argc, char** argv) {
   if (argc > 2) size.elements = static_cast<std::size_t>(std::max(1, std::atoi(argv[2])));
   if (argc > 3) size.steps = std::max(1, std::atoi(argv[3]));
   std::printf(
-      "A step of AdamW with %zu leaves of %zu elements, clipped by norm: milliseconds, the fastest of %d, one thread, %s\n\n",
+      "A step of AdamW with %zu leaves of %zu elements, clipped by norm: milliseconds, the fastest "
+      "of %d, one thread, %s\n\n",
       size.leaves, size.elements, size.steps, headroom::to_string(headroom::active_isa()));
-  std::printf("gradients  separate passes      fused   times as fast     memory  largest difference\n");
+  std::printf(
+      "gradients  separate passes      fused   times as fast     memory  largest difference\n");
   bool right = compare<float>("float", size);
   right = compare<headroom::bfloat16>("bf16", size) && right;
   right = compare<headroom::half>("fp16", size) && right;
   std::printf(
-      "\nMemory: plain loops that read the gradients twice, and read and write the weights and moments. How much the fused "
+      "\nMemory: plain loops that read the gradients twice, and read and write the weights and "
+      "moments. How much the fused "
       "step\n"
       "saves depends on the CPU and on what else runs.\n");
   return right ? 0 : 1;

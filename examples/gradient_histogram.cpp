@@ -1,6 +1,7 @@
-// How large are gradients, and how much of them would fp16 lose? Trains on handwritten digits in float and counts the binary
-// exponents of the gradients of every tenth step, for the whole network and tensor by tensor: Figure 3 of "Mixed Precision
-// Training" (Micikevicius et al., 2018), for a network of one's own.
+// How large are gradients, and how much of them would fp16 lose? Trains on handwritten digits in
+// float and counts the binary exponents of the gradients of every tenth step, for the whole network
+// and tensor by tensor: Figure 3 of "Mixed Precision Training" (Micikevicius et al., 2018), for a
+// network of one's own.
 //
 //   gradient_histogram [data.csv [output directory [epochs]]]
 //
@@ -34,7 +35,8 @@ std::vector<Leaf> record(const digits::Images& images, const digits::Settings& s
   digits::Random random(settings.seed);
   std::vector<int> order(settings.training_images);
   std::iota(order.begin(), order.end(), 0);
-  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2, settings.hidden_width);
+  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2,
+                                   settings.hidden_width);
   widths.front() = digits::pixels;
   widths.back() = digits::classes;
   digits::Model<float> model = digits::random_model(widths, random);
@@ -44,7 +46,8 @@ std::vector<Leaf> record(const digits::Images& images, const digits::Settings& s
   int step = 0;
   for (int epoch = 0; epoch < settings.epochs; ++epoch) {
     random.shuffle(order);
-    for (std::size_t begin = 0; begin + settings.batch <= order.size(); begin += settings.batch, ++step) {
+    for (std::size_t begin = 0; begin + settings.batch <= order.size();
+         begin += settings.batch, ++step) {
       const digits::Images batch = images.subset(order, begin, begin + settings.batch);
       const auto activations = digits::forward(model, batch.pixels);
       const digits::Loss loss = digits::cross_entropy(activations.back(), batch.labels, 1.0F);
@@ -65,19 +68,23 @@ std::vector<Leaf> record(const digits::Images& images, const digits::Settings& s
 
 /// In percent, without a scale and with one, in fp16.
 void print_row(const std::string& name, const headroom::ExponentHistogram& histogram, float scale) {
-  const auto without = histogram.shares<headroom::half>(), with = histogram.shares<headroom::half>(scale);
-  std::printf("%-18s %10.3g %10.1f %% %10.1f %% %12.1f %% %10.1f %%\n", name.c_str(), histogram.max_abs(),
-              100.0 * without.underflow_share(), 100.0 * without.subnormal_share(), 100.0 * with.underflow_share(),
+  const auto without = histogram.shares<headroom::half>(),
+             with = histogram.shares<headroom::half>(scale);
+  std::printf("%-18s %10.3g %10.1f %% %10.1f %% %12.1f %% %10.1f %%\n", name.c_str(),
+              histogram.max_abs(), 100.0 * without.underflow_share(),
+              100.0 * without.subnormal_share(), 100.0 * with.underflow_share(),
               100.0 * with.subnormal_share());
 }
 
-/// For plots: how many gradients have which exponent; `path` and `kind` are those of a leaf, or "all", and of a number.
+/// For plots: how many gradients have which exponent; `path` and `kind` are those of a leaf, or
+/// "all", and of a number.
 void write(const std::filesystem::path& file, const std::vector<Leaf>& histograms) {
   std::ofstream out(file);
   out << "path,kind,exponent,count\n";
   for (const auto& [path, histogram] : histograms) {
     out << path << ",zero,," << histogram.zeros() << '\n';
-    for (int exponent = histogram.lowest_exponent(); exponent <= histogram.highest_exponent(); ++exponent) {
+    for (int exponent = histogram.lowest_exponent(); exponent <= histogram.highest_exponent();
+         ++exponent) {
       out << path << ",finite," << exponent << ',' << histogram.count(exponent) << '\n';
     }
   }
@@ -95,7 +102,8 @@ int main(int argc, char** argv) {
     if (argc > 3) settings.epochs = digits::parse_number(argv[3], 100000, "epochs, argument", 3);
     if (settings.epochs < 1) throw std::runtime_error("epochs, argument 3: at least 1 is needed");
     const digits::Images images = digits::read_images(data);
-    if (images.size() <= settings.training_images) throw std::runtime_error(data + ": more than 1400 images are needed");
+    if (images.size() <= settings.training_images)
+      throw std::runtime_error(data + ": more than 1400 images are needed");
     std::filesystem::create_directories(output);
 
     const std::vector<Leaf> leaves = record(images, settings);
@@ -104,14 +112,18 @@ int main(int argc, char** argv) {
     write(output / "gradients.csv", {{"all", all}});
     write(output / "gradients_by_leaf.csv", leaves);
 
-    std::printf("Gradients of %d steps in float, every tenth one, by their binary exponents:\n%s\n", settings.steps(),
-                histogram_text(all).c_str());
+    std::printf("Gradients of %d steps in float, every tenth one, by their binary exponents:\n%s\n",
+                settings.steps(), histogram_text(all).c_str());
     const float scale = all.recommended_scale<headroom::half>(2);
-    std::printf("Of the gradients that are not zero, in fp16, without a scale and with %.0f:\n", static_cast<double>(scale));
-    std::printf("%-18s %10s %12s %12s %14s %12s\n", "", "largest", "lost", "subnormal", "scaled: lost", "subnormal");
+    std::printf("Of the gradients that are not zero, in fp16, without a scale and with %.0f:\n",
+                static_cast<double>(scale));
+    std::printf("%-18s %10s %12s %12s %14s %12s\n", "", "largest", "lost", "subnormal",
+                "scaled: lost", "subnormal");
     for (const Leaf& leaf : leaves) print_row(leaf.path, leaf.histogram, scale);
     print_row("all", all, scale);
-    std::printf("\nThe scale is the largest power of two that leaves the largest gradient two bits below overflow.\n");
+    std::printf(
+        "\nThe scale is the largest power of two that leaves the largest gradient two bits below "
+        "overflow.\n");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gradient_histogram: %s\n", error.what());

@@ -17,12 +17,16 @@ float score(const std::vector<half>& weights, const Example& x) {
   return static_cast<float>(weights[0]) * x.a + static_cast<float>(weights[1]) * x.b;
 }
 
-// One term of a mean over 8192 tokens times 50,000 words. Its gradients are below 2^-25, which fp16 rounds to zero.
+// One term of a mean over 8192 tokens times 50,000 words. Its gradients are below 2^-25, which fp16
+// rounds to zero.
 float exponential_loss(const std::vector<half>& weights, const Example& x) {
   return std::exp(-x.label * score(weights, x)) / (8192.0F * 50000.0F);
 }
-// The derivative of exp is exp, so the gradients are multiples of the loss. A scaled loss gives scaled gradients.
-std::vector<half> backward(const Example& x, float loss) { return {half(-x.label * loss * x.a), half(-x.label * loss * x.b)}; }
+// The derivative of exp is exp, so the gradients are multiples of the loss. A scaled loss gives
+// scaled gradients.
+std::vector<half> backward(const Example& x, float loss) {
+  return {half(-x.label * loss * x.a), half(-x.label * loss * x.b)};
+}
 
 // RMSprop. Its steps do not depend on the size of the gradients; Adam's do not either.
 struct Optimizer {
@@ -43,12 +47,16 @@ int train(headroom::DynamicLossScale loss_scale) {
     const auto weights16 = headroom::cast<half>(weights);
     const float loss = exponential_loss(weights16, example(i));
     const auto grads16 = backward(example(i), loss_scale.scale(loss));  // large enough for fp16
-    const auto [grads, report] = loss_scale.unscale(grads16);           // one pass: to float, unscaled, checked
-    if (report.finite) optimizer.step(weights, grads);                  // skips a step that overflowed
-    loss_scale = loss_scale.adjust(report);                             // halves on overflow, doubles after 2000 finite steps
+    // One pass: to float, unscaled, checked
+    const auto [grads, report] = loss_scale.unscale(grads16);
+    // Skips a step that overflowed
+    if (report.finite) optimizer.step(weights, grads);
+    // Halves on overflow, doubles after 2000 finite steps
+    loss_scale = loss_scale.adjust(report);
   }
   int right = 0;
-  for (int i = 3000; i < 4000; ++i) right += example(i).label * score(headroom::cast<half>(weights), example(i)) > 0.0F;
+  for (int i = 3000; i < 4000; ++i)
+    right += example(i).label * score(headroom::cast<half>(weights), example(i)) > 0.0F;
   return right;
 }
 

@@ -1,8 +1,11 @@
-// Data-parallel training under MPI, in fp16. Each rank computes the gradients of its part of each batch. All ranks decide
-// together whether to step, and what the loss scale becomes. Trains handwritten digits. Resumes from its last checkpoint, also
-// with another number of ranks. `bash examples/mpi.sh` shows what happens when ranks overflow, fail or are killed.
+// Data-parallel training under MPI, in fp16. Each rank computes the gradients of its part of each
+// batch. All ranks decide together whether to step, and what the loss scale becomes. Trains
+// handwritten digits. Resumes from its last checkpoint, also with another number of ranks. `bash
+// examples/mpi.sh` shows what happens when ranks overflow, fail or are killed.
 //
-//   mpirun -np 4 mpi_digits <digits.csv> <directory> [options]      all ranks must see the directory
+//   mpirun -np 4 mpi_digits <digits.csv> <directory> [options]
+//
+// All ranks must see the directory.
 //
 //   --epochs N, --seed N         400, 8
 //   --every N                    25 steps from one checkpoint to the next
@@ -99,18 +102,21 @@ Options read_options(int argc, char** argv) {
 class Rank {
  public:
   Rank(const Options& options, const digits::Images& images)
-      : options_(options), session_(images, options.settings, headroom::DynamicLossScale(config())) {
+      : options_(options),
+        session_(images, options.settings, headroom::DynamicLossScale(config())) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     reducer_.emplace(MPI_COMM_WORLD, size_);  // after the sum, all ranks hold the same gradients
     parts_ = size_ * options.micro_batches;
     if (options.settings.batch % static_cast<std::size_t>(parts_) != 0) {
-      throw std::invalid_argument("a batch of " + std::to_string(options.settings.batch) + " cannot be shared out equally");
+      throw std::invalid_argument("a batch of " + std::to_string(options.settings.batch) +
+                                  " cannot be shared out equally");
     }
     path_ = std::filesystem::path(options.directory) / "digits.checkpoint";
     std::filesystem::create_directories(options.directory);
     resume();
-    log_.open(std::filesystem::path(options.directory) / ("steps." + std::to_string(rank_) + ".csv"));
+    log_.open(std::filesystem::path(options.directory) /
+              ("steps." + std::to_string(rank_) + ".csv"));
     log_.precision(17);  // scales in full
     log_ << "step,loss_scale,skipped\n";
   }
@@ -126,8 +132,9 @@ class Rank {
     }
     check_weights();
     if (rank_ != 0) return;
-    std::printf("%d ranks, %d steps, %d of them skipped; loss scale %g; test accuracy %.1f %%\n", size_, session_.step(),
-                session_.skipped(), static_cast<double>(session_.loss_scale().loss_scale()), session_.test_accuracy());
+    std::printf("%d ranks, %d steps, %d of them skipped; loss scale %g; test accuracy %.1f %%\n",
+                size_, session_.step(), session_.skipped(),
+                static_cast<double>(session_.loss_scale().loss_scale()), session_.test_accuracy());
   }
 
  private:
@@ -137,14 +144,17 @@ class Rank {
     config.growth_interval = 20;  // not 2000, because the training has only 800 steps
     return config;
   }
-  [[nodiscard]] bool is_at(const Place& place) const { return session_.step() == place.step && rank_ == place.rank; }
+  [[nodiscard]] bool is_at(const Place& place) const {
+    return session_.step() == place.step && rank_ == place.rank;
+  }
 
   void resume() {
     const auto loaded = checkpoint::load(path_);
     if (!loaded) return;
     session_.restore(loaded->sections);
     if (rank_ != 0) return;
-    if (!loaded->warning.empty()) std::fprintf(stderr, "%s; going on from %s\n", loaded->warning.c_str(), loaded->path.c_str());
+    if (!loaded->warning.empty())
+      std::fprintf(stderr, "%s; going on from %s\n", loaded->warning.c_str(), loaded->path.c_str());
     std::printf("resumed after step %d: %s\n", session_.step(), loaded->path.c_str());
   }
 
@@ -154,35 +164,42 @@ class Rank {
     compute_scaled_gradients(scaled);
     sum_over_ranks(scaled);
 
-    // Unscaling divides by the number of parts as well, so the sum becomes a mean. After a sum in float each rank sees every
-    // overflow, so here the ranks would decide alike anyway. If ranks hold different gradients, they need the reducer. Its
-    // digest finds a rank in another step or state.
+    // Unscaling divides by the number of parts as well, so the sum becomes a mean. After a sum in
+    // float each rank sees every overflow, so here the ranks would decide alike anyway. If ranks
+    // hold different gradients, they need the reducer. Its digest finds a rank in another step or
+    // state.
     const auto loss_scale = session_.loss_scale();
-    const auto [grads, report] = headroom::unscale(scaled, loss_scale.loss_scale() * static_cast<float>(parts_));
+    const auto [grads, report] =
+        headroom::unscale(scaled, loss_scale.loss_scale() * static_cast<float>(parts_));
     headroom::StateDict state = loss_scale.state_dict();
     state.add("step", session_.step());
     const auto all = (*reducer_)(headroom::gradient_sums(report), headroom::digest(state));
     const headroom::GradientReport report_of_all{all.finite, all.max_abs};
-    log_ << session_.step() << ',' << loss_scale.loss_scale() << ',' << (report_of_all.finite ? 0 : 1) << '\n';
+    log_ << session_.step() << ',' << loss_scale.loss_scale() << ','
+         << (report_of_all.finite ? 0 : 1) << '\n';
     session_.update(grads, report_of_all);
   }
-  /// The sum, in float, of the gradients of the mean loss over each of this rank's parts of the batch.
+  /// The sum, in float, of the gradients of the mean loss over each of this rank's parts of the
+  /// batch.
   void compute_scaled_gradients(digits::Model<float>& sum) {
     headroom::for_each_leaf(sum, [](auto& leaf) { leaf.setZero(); });
     const digits::Images batch = session_.next_batch();
     if (is_at(options_.fail)) throw std::runtime_error("its gradients could not be computed");
     for (int i = 0; i < options_.micro_batches; ++i) {
       const int part = rank_ * options_.micro_batches + i;
-      auto grads16 = session_.scaled_gradients(batch.part(static_cast<std::size_t>(part), static_cast<std::size_t>(parts_)));
-      if (is_at(options_.overflow)) grads16.layers[0].weight(0, 0) = std::numeric_limits<Eigen::half>::infinity();
+      auto grads16 = session_.scaled_gradients(
+          batch.part(static_cast<std::size_t>(part), static_cast<std::size_t>(parts_)));
+      if (is_at(options_.overflow))
+        grads16.layers[0].weight(0, 0) = std::numeric_limits<Eigen::half>::infinity();
       headroom::accumulate_into(grads16, sum, 1.0F);  // the sum over all ranks is checked instead
     }
   }
-  /// Sums in float, because a sum in fp16 can overflow although none of its terms does. An error in MPI ends the job by
-  /// default.
+  /// Sums in float, because a sum in fp16 can overflow although none of its terms does. An error in
+  /// MPI ends the job by default.
   static void sum_over_ranks(digits::Model<float>& model) {
     headroom::for_each_leaf(model, [](auto& leaf) {
-      MPI_Allreduce(MPI_IN_PLACE, leaf.data(), static_cast<int>(leaf.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+      MPI_Allreduce(MPI_IN_PLACE, leaf.data(), static_cast<int>(leaf.size()), MPI_FLOAT, MPI_SUM,
+                    MPI_COMM_WORLD);
     });
   }
   /// Throws std::logic_error if two ranks have weights with different bits.

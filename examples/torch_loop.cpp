@@ -1,6 +1,7 @@
-// A libtorch training loop with headroom::GradScaler: float master weights, forward and backward in 16 bits. Trains handwritten
-// digits in float, in fp16 without scaling, and in fp16 with scaling. Then stops the last training halfway, resumes it from a
-// checkpoint, and compares the final weights bit by bit.
+// A libtorch training loop with headroom::GradScaler: float master weights, forward and backward in
+// 16 bits. Trains handwritten digits in float, in fp16 without scaling, and in fp16 with scaling.
+// Then stops the last training halfway, resumes it from a checkpoint, and compares the final
+// weights bit by bit.
 //
 //   example_torch_loop <digits.csv> <directory for the checkpoint> [epochs]
 
@@ -26,28 +27,34 @@ namespace {
 
 constexpr int training_images = 1400, batches_per_epoch = 2;
 
-/// Sigmoid layers, whose gradients shrink from layer to layer in backward. Activations and gradients have the dtype `dtype`.
-/// The master weights are float and are rounded to `dtype` where they are used.
+/// Sigmoid layers, whose gradients shrink from layer to layer in backward. Activations and
+/// gradients have the dtype `dtype`. The master weights are float and are rounded to `dtype` where
+/// they are used.
 struct NetworkImpl : torch::nn::Module {
   explicit NetworkImpl(torch::ScalarType dtype) : dtype_(dtype) {
     for (int i = 0; i <= 6; ++i) {
-      layers.push_back(register_module("layer" + std::to_string(i), torch::nn::Linear(64, i < 6 ? 64 : digits::classes)));
+      layers.push_back(register_module("layer" + std::to_string(i),
+                                       torch::nn::Linear(64, i < 6 ? 64 : digits::classes)));
       torch::nn::init::normal_(layers.back()->weight, 0.0, 1.0 / 8);  // 1 / sqrt(64)
       torch::nn::init::zeros_(layers.back()->bias);
     }
   }
   torch::Tensor forward(torch::Tensor x) {
     x = rounded(x);
-    for (std::size_t i = 0; i + 1 < layers.size(); ++i) x = rounded(torch::sigmoid(linear(x, layers[i])));
+    for (std::size_t i = 0; i + 1 < layers.size(); ++i)
+      x = rounded(torch::sigmoid(linear(x, layers[i])));
     return linear(x, layers.back());
   }
   std::vector<torch::nn::Linear> layers;
 
  private:
   /// Rounds to `dtype` and returns float. Backward rounds the gradient in the same way.
-  [[nodiscard]] torch::Tensor rounded(const torch::Tensor& x) const { return x.to(dtype_).to(torch::kFloat); }
-  /// One layer as a tensor core computes it: operands and result in 16 bits, sums in float. On a GPU `torch::linear` does this
-  /// for fp16 tensors. On the CPU libtorch 1.13 cannot multiply fp16 matrices.
+  [[nodiscard]] torch::Tensor rounded(const torch::Tensor& x) const {
+    return x.to(dtype_).to(torch::kFloat);
+  }
+  /// One layer as a tensor core computes it: operands and result in 16 bits, sums in float. On a
+  /// GPU `torch::linear` does this for fp16 tensors. On the CPU libtorch 1.13 cannot multiply fp16
+  /// matrices.
   [[nodiscard]] torch::Tensor linear(const torch::Tensor& x, torch::nn::Linear& layer) const {
     return rounded(torch::linear(x, rounded(layer->weight), rounded(layer->bias)));
   }
@@ -64,7 +71,9 @@ struct Data {
 class Training {
  public:
   Training(torch::ScalarType dtype, bool enabled, int epochs)
-      : scaler_(headroom::presets::torch(65536.0, 2.0, 0.5, 100), enabled), epochs_(epochs), network_(make_network(dtype)) {}
+      : scaler_(headroom::presets::torch(65536.0, 2.0, 0.5, 100), enabled),
+        epochs_(epochs),
+        network_(make_network(dtype)) {}
 
   void run(const Data& data, int until_epoch) {
     const auto batch_size = data.images.size(0) / batches_per_epoch;
@@ -76,7 +85,8 @@ class Training {
         const auto rows = order.narrow(0, batch * batch_size, batch_size);
         const auto logits = network_->forward(data.images.index_select(0, rows)).to(torch::kFloat);
         // The mean over images and classes.
-        const auto loss = torch::cross_entropy_loss(logits, data.labels.index_select(0, rows)) / digits::classes;
+        const auto loss =
+            torch::cross_entropy_loss(logits, data.labels.index_select(0, rows)) / digits::classes;
 
         optimizer_.zero_grad();
         scaler_.scale(loss).backward();
@@ -108,7 +118,8 @@ class Training {
   [[nodiscard]] double accuracy(const Data& data) {
     const torch::NoGradGuard no_grad;
     const torch::Tensor outputs = network_->forward(data.images).to(torch::kFloat);
-    const torch::Tensor right = outputs.argmax(1).eq(data.labels) & outputs.isfinite().all(1);  // NaN counts as wrong
+    // NaN counts as wrong
+    const torch::Tensor right = outputs.argmax(1).eq(data.labels) & outputs.isfinite().all(1);
     return 100.0 * right.to(torch::kDouble).mean().item<double>();
   }
   [[nodiscard]] bool same_bits(const Training& other) const {
@@ -130,7 +141,8 @@ class Training {
     return Network(dtype);
   }
   void set_rate(double rate) {
-    for (auto& group : optimizer_.param_groups()) static_cast<torch::optim::AdamOptions&>(group.options()).lr(rate);
+    for (auto& group : optimizer_.param_groups())
+      static_cast<torch::optim::AdamOptions&>(group.options()).lr(rate);
   }
 
   headroom::GradScaler<> scaler_;
@@ -143,7 +155,8 @@ class Training {
 
 int run(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: %s <digits.csv> <directory for the checkpoint> [epochs]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s <digits.csv> <directory for the checkpoint> [epochs]\n",
+                 argv[0]);
     return 2;
   }
   const int epochs = argc > 3 ? std::max(2, std::atoi(argv[3])) : 400;
@@ -152,7 +165,8 @@ int run(int argc, char** argv) {
   const auto pixels = torch::from_blob(images.pixels.data(), {count, digits::pixels}).clone();
   const auto labels = torch::from_blob(images.labels.data(), {count}, torch::kInt).to(torch::kLong);
   torch::manual_seed(8);
-  const auto order = torch::randperm(count);  // because the last digits of the file were written by other people than the first
+  // Because the last digits of the file were written by other people than the first
+  const auto order = torch::randperm(count);
   const auto subset = [&](std::int64_t begin, std::int64_t end) {
     const auto rows = order.slice(0, begin, end);
     return Data{pixels.index_select(0, rows), labels.index_select(0, rows)};
@@ -187,7 +201,9 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) try { return run(argc, argv); } catch (const std::exception& error) {
+int main(int argc, char** argv) try {
+  return run(argc, argv);
+} catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }

@@ -55,7 +55,8 @@ Model<Half> backward(const Model<Half>& model, const Data& data, float loss_scal
 double accuracy(const Model<float>& model, const Data& data) {
   const auto found = probabilities(headroom::cast<Half>(model), data);
   std::size_t right = 0;
-  for (std::size_t i = 0; i < data.labels.size(); ++i) right += (found(i) > 0.5F) == (data.labels(i) > 0.5F) ? 1U : 0U;
+  for (std::size_t i = 0; i < data.labels.size(); ++i)
+    right += (found(i) > 0.5F) == (data.labels(i) > 0.5F) ? 1U : 0U;
   return 100.0 * static_cast<double>(right) / static_cast<double>(data.labels.size());
 }
 
@@ -78,6 +79,7 @@ int main() {
   const Data data = make_data(200);
   const double with_scale = train(headroom::DynamicLossScale(), data);
   const double without = train(headroom::NoOpLossScale(), data);
-  std::printf("accuracy in fp16: %.1f %% with a dynamic loss scale, %.1f %% without\n", with_scale, without);
+  std::printf("accuracy in fp16: %.1f %% with a dynamic loss scale, %.1f %% without\n", with_scale,
+              without);
   return with_scale > 95.0 && with_scale > without ? 0 : 1;
 }

@@ -24,7 +24,8 @@ template <Op op, class In, class Out>
 constexpr void add(CompiledKernels& all) {
   if constexpr (is_compiled<In, Out> && is_for<In, Out>(op)) {
     for (int isa = 0; isa < isa_count; ++isa) {
-      all.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>][isa] = kernels<op, In, Out>[isa];
+      all.kernels[static_cast<int>(op)][compiled_place<In>][compiled_place<Out>][isa] =
+          kernels<op, In, Out>[isa];
     }
   }
 }
@@ -35,7 +36,9 @@ constexpr void add_destinations(CompiledKernels& all, FormatList<Outs...>) {
 template <class... Ins, int... ops>
 constexpr CompiledKernels make(FormatList<Ins...> formats, std::integer_sequence<int, ops...>) {
   CompiledKernels all{};
-  const auto add_sources = [&](auto op) { (add_destinations<static_cast<Op>(op()), Ins>(all, formats), ...); };
+  const auto add_sources = [&](auto op) {
+    (add_destinations<static_cast<Op>(op()), Ins>(all, formats), ...);
+  };
   (add_sources(std::integral_constant<int, ops>()), ...);
   return all;
 }
@@ -43,5 +46,5 @@ constexpr CompiledKernels make(FormatList<Ins...> formats, std::integer_sequence
 }  // namespace
 
 template <>
-constexpr CompiledKernels CompiledKernels::compiled = make(CompiledFormats(),
-                                                           std::make_integer_sequence<int, headroom::boundary_v3::op_count>());
+constexpr CompiledKernels CompiledKernels::compiled =
+    make(CompiledFormats(), std::make_integer_sequence<int, headroom::boundary_v3::op_count>());

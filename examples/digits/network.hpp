@@ -25,7 +25,8 @@ struct Layer {
   HEADROOM_TREE(Layer, weight, bias)
 };
 
-// Sigmoid layers; the last layer has no sigmoid. Parameters and gradients are both a Model, which is a tree for headroom.
+// Sigmoid layers; the last layer has no sigmoid. Parameters and gradients are both a Model, which
+// is a tree for headroom.
 template <class Scalar>
 struct Model {
   std::vector<Layer<Scalar>> layers;
@@ -45,8 +46,8 @@ inline Model<float> random_model(const std::vector<Eigen::Index>& widths, Random
   return model;
 }
 
-// As on a tensor core: operands are widened to float, and results are summed in float and rounded once. With Scalar = float
-// both functions copy.
+// As on a tensor core: operands are widened to float, and results are summed in float and rounded
+// once. With Scalar = float both functions copy.
 template <class Scalar, int Columns>
 auto widen(const Eigen::Matrix<Scalar, Eigen::Dynamic, Columns>& operand) {
   return headroom::cast<float>(operand);
@@ -56,7 +57,9 @@ Matrix<Scalar> rounded(const Matrix<float>& result) {
   return headroom::cast<Scalar>(result);
 }
 
-inline Matrix<float> sigmoid(const Matrix<float>& x) { return (1.0F + (-x.array()).exp()).inverse(); }
+inline Matrix<float> sigmoid(const Matrix<float>& x) {
+  return (1.0F + (-x.array()).exp()).inverse();
+}
 
 // Returns the input of every layer, and the logits as the last element. One column per image.
 template <class Scalar>
@@ -85,7 +88,8 @@ Model<Scalar> backward(const Model<Scalar>& model, const std::vector<Matrix<Scal
     grads.layers[i].weight = rounded<Scalar>(delta_f32 * input_f32.transpose());
     grads.layers[i].bias = rounded<Scalar>(delta_f32.rowwise().sum());
     if (i == 0) break;
-    const Matrix<Scalar> input_gradient = rounded<Scalar>(widen(model.layers[i].weight).transpose() * delta_f32);
+    const Matrix<Scalar> input_gradient =
+        rounded<Scalar>(widen(model.layers[i].weight).transpose() * delta_f32);
     const auto slope = input_f32.array() * (1.0F - input_f32.array());
     delta = rounded<Scalar>(widen(input_gradient).array() * slope);
   }
@@ -97,9 +101,10 @@ struct Loss {
   Matrix<float> logit_gradient;  // of the mean, multiplied by `loss_scale`
 };
 
-// Softmax and cross-entropy are computed in float, as usual in mixed precision. The gradient is multiplied by the loss scale
-// before it is first rounded to 16 bits.
-inline Loss cross_entropy(const Matrix<float>& logits, const std::vector<int>& labels, float loss_scale) {
+// Softmax and cross-entropy are computed in float, as usual in mixed precision. The gradient is
+// multiplied by the loss scale before it is first rounded to 16 bits.
+inline Loss cross_entropy(const Matrix<float>& logits, const std::vector<int>& labels,
+                          float loss_scale) {
   Loss loss;
   Matrix<float> shifted = logits.rowwise() - logits.colwise().maxCoeff();
   Matrix<float>& probability = loss.logit_gradient;

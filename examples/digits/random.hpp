@@ -13,8 +13,8 @@
 
 namespace digits {
 
-// Random numbers that are the same with every standard library. The standard defines the engine exactly, but not the
-// distributions or std::shuffle, so they are implemented here.
+// Random numbers that are the same with every standard library. The standard defines the engine
+// exactly, but not the distributions or std::shuffle, so they are implemented here.
 class Random {
  public:
   explicit Random(std::uint32_t seed) : engine_(seed) {}

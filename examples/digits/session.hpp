@@ -18,8 +18,8 @@
 
 namespace digits {
 
-/// A training in fp16 that can stop after any step. sections() has everything that later steps depend on. A session that
-/// restores them continues with the same bits. One step:
+/// A training in fp16 that can stop after any step. sections() has everything that later steps
+/// depend on. A session that restores them continues with the same bits. One step:
 ///
 ///     const Images batch = session.next_batch();
 ///     const auto grads16 = session.scaled_gradients(batch);
@@ -27,17 +27,25 @@ namespace digits {
 ///     session.update(grads, report);
 class Session {
  public:
-  /// Throws std::invalid_argument if a batch has no images or is larger than the training set, or if no test images are left.
-  Session(const Images& images, const Settings& settings, const headroom::DynamicLossScale& loss_scale)
-      : images_(images), settings_(settings), random_(settings.seed), loss_scale_(loss_scale), order_(images.size()) {
-    if (settings.batch == 0 || settings.batch > settings.training_images || settings.training_images >= images.size()) {
+  /// Throws std::invalid_argument if a batch has no images or is larger than the training set, or
+  /// if no test images are left.
+  Session(const Images& images, const Settings& settings,
+          const headroom::DynamicLossScale& loss_scale)
+      : images_(images),
+        settings_(settings),
+        random_(settings.seed),
+        loss_scale_(loss_scale),
+        order_(images.size()) {
+    if (settings.batch == 0 || settings.batch > settings.training_images ||
+        settings.training_images >= images.size()) {
       throw std::invalid_argument("there are too few images for such batches");
     }
     std::iota(order_.begin(), order_.end(), 0);
     random_.shuffle(order_);
     test_ = images.subset(order_, settings.training_images, images.size());
     order_.resize(settings.training_images);
-    std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2, settings.hidden_width);
+    std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2,
+                                     settings.hidden_width);
     widths.front() = pixels;
     widths.back() = classes;
     model_ = random_model(widths, random_);
@@ -63,7 +71,8 @@ class Session {
   [[nodiscard]] Model<Eigen::half> scaled_gradients(const Images& batch) const {
     const auto params = headroom::cast<Eigen::half>(model_);
     const auto activations = forward(params, batch.pixels);
-    const Loss loss = cross_entropy(widen(activations.back()), batch.labels, loss_scale_.scale(1.0F));
+    const Loss loss =
+        cross_entropy(widen(activations.back()), batch.labels, loss_scale_.scale(1.0F));
     return backward(params, activations, rounded<Eigen::half>(loss.logit_gradient));
   }
   /// Ends the step. `grads` are unscaled. They are not used if the report is not finite.
@@ -80,24 +89,30 @@ class Session {
   /// For a checkpoint. Weights and order are in the byte order of this machine.
   [[nodiscard]] checkpoint::Sections sections() const {
     const Adam::State& adam = adam_.state();
-    const headroom::StateDict progress = {{"step", step_}, {"skipped", skipped_}, {"adam_steps", adam.steps}};
+    const headroom::StateDict progress = {
+        {"step", step_}, {"skipped", skipped_}, {"adam_steps", adam.steps}};
     return {{"settings", settings_text()},
             {"progress", to_text(progress)},
             {"weights", bytes_of(model_)},
             {"adam.mean", bytes_of(adam.mean)},
             {"adam.square", bytes_of(adam.square)},
             {"loss_scale", to_text(loss_scale_.state_dict())},
-            {"order", std::string(reinterpret_cast<const char*>(order_.data()), sizeof(int) * order_.size())},
+            {"order", std::string(reinterpret_cast<const char*>(order_.data()),
+                                  sizeof(int) * order_.size())},
             {"random", random_.state()}};
   }
-  /// Throws std::runtime_error or std::invalid_argument if the sections are not of a session with these settings.
+  /// Throws std::runtime_error or std::invalid_argument if the sections are not of a session with
+  /// these settings.
   void restore(const checkpoint::Sections& sections) {
     const std::string& settings = section(sections, "settings");
     if (settings != settings_text()) {
-      throw std::runtime_error("the checkpoint is of another training, with these settings:\n" + settings);
+      throw std::runtime_error("the checkpoint is of another training, with these settings:\n" +
+                               settings);
     }
     const headroom::StateDict progress = headroom::from_text(section(sections, "progress"));
-    const auto number = [&](const char* key) { return static_cast<int>(progress.at(key).integer()); };
+    const auto number = [&](const char* key) {
+      return static_cast<int>(progress.at(key).integer());
+    };
     step_ = number("step");
     skipped_ = number("skipped");
     Adam::State adam = adam_.state();
@@ -106,7 +121,8 @@ class Session {
     read(sections, "adam.mean", adam.mean);
     read(sections, "adam.square", adam.square);
     adam_.set_state(adam);
-    loss_scale_ = headroom::DynamicLossScale::from_state_dict(headroom::from_text(section(sections, "loss_scale")));
+    loss_scale_ = headroom::DynamicLossScale::from_state_dict(
+        headroom::from_text(section(sections, "loss_scale")));
     copy(sections, "order", order_.data(), sizeof(int) * order_.size());
     random_.set_state(section(sections, "random"));
   }
@@ -124,18 +140,23 @@ class Session {
   [[nodiscard]] static std::string bytes_of(const Model<float>& model) {
     std::string bytes;
     headroom::for_each_leaf(model, [&](const auto& leaf) {
-      bytes.append(reinterpret_cast<const char*>(leaf.data()), sizeof(float) * static_cast<std::size_t>(leaf.size()));
+      bytes.append(reinterpret_cast<const char*>(leaf.data()),
+                   sizeof(float) * static_cast<std::size_t>(leaf.size()));
     });
     return bytes;
   }
-  [[nodiscard]] static const std::string& section(const checkpoint::Sections& sections, const char* name) {
+  [[nodiscard]] static const std::string& section(const checkpoint::Sections& sections,
+                                                  const char* name) {
     const auto found = sections.find(name);
-    if (found == sections.end()) throw std::runtime_error("the checkpoint has no section " + std::string(name));
+    if (found == sections.end())
+      throw std::runtime_error("the checkpoint has no section " + std::string(name));
     return found->second;
   }
-  static void copy(const checkpoint::Sections& sections, const char* name, void* destination, std::size_t size) {
+  static void copy(const checkpoint::Sections& sections, const char* name, void* destination,
+                   std::size_t size) {
     const std::string& bytes = section(sections, name);
-    if (bytes.size() != size) throw std::runtime_error("the checkpoint is of another model: " + std::string(name));
+    if (bytes.size() != size)
+      throw std::runtime_error("the checkpoint is of another model: " + std::string(name));
     std::memcpy(destination, bytes.data(), size);
   }
   static void read(const checkpoint::Sections& sections, const char* name, Model<float>& model) {

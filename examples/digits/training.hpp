@@ -34,10 +34,11 @@ struct Settings {
 /// The results of a training, for the table and the picture.
 struct Result {
   std::string name;
-  std::vector<float> losses;    // training loss of every step's batch
-  std::vector<float> scales;    // loss scale of every step
-  std::vector<double> max_abs;  // the largest unscaled |gradient| of every step; Inf if it overflowed
-  double final_loss = 0.0;      // mean of the last epoch
+  std::vector<float> losses;  // training loss of every step's batch
+  std::vector<float> scales;  // loss scale of every step
+  // The largest unscaled |gradient| of every step; Inf if it overflowed
+  std::vector<double> max_abs;
+  double final_loss = 0.0;  // mean of the last epoch
   int skipped = 0;
   double lost_share = 0.0;     // see lost_share(); mean over the steps that were counted
   double test_accuracy = 0.0;  // in percent
@@ -63,9 +64,10 @@ class Adam {
     const float step_rate = rate / static_cast<float>(1.0 - std::pow(0.9, steps));
     const auto square_factor = static_cast<float>(1.0 / (1.0 - std::pow(0.999, steps)));
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      update(model.layers[i].weight, mean.layers[i].weight, square.layers[i].weight, grads.layers[i].weight, step_rate,
-             square_factor);
-      update(model.layers[i].bias, mean.layers[i].bias, square.layers[i].bias, grads.layers[i].bias, step_rate, square_factor);
+      update(model.layers[i].weight, mean.layers[i].weight, square.layers[i].weight,
+             grads.layers[i].weight, step_rate, square_factor);
+      update(model.layers[i].bias, mean.layers[i].bias, square.layers[i].bias, grads.layers[i].bias,
+             step_rate, square_factor);
     }
   }
 
@@ -75,7 +77,8 @@ class Adam {
     return model;
   }
   template <class Dense>
-  static void update(Dense& weight, Dense& mean, Dense& square, const Dense& grad, float rate, float square_factor) {
+  static void update(Dense& weight, Dense& mean, Dense& square, const Dense& grad, float rate,
+                     float square_factor) {
     mean = 0.9F * mean + 0.1F * grad;
     square = 0.999F * square + 0.001F * grad.cwiseAbs2();
     weight.array() -= rate * mean.array() / ((square.array() * square_factor).sqrt() + 1e-12F);
@@ -84,10 +87,13 @@ class Adam {
   State state_;
 };
 
-/// Of the weight gradients that are not zero in float at these weights, the share that is zero in `grads`.
-inline double lost_share(const Model<float>& model, const Images& batch, const Model<float>& grads) {
+/// Of the weight gradients that are not zero in float at these weights, the share that is zero in
+/// `grads`.
+inline double lost_share(const Model<float>& model, const Images& batch,
+                         const Model<float>& grads) {
   const auto activations = forward(model, batch.pixels);
-  const auto exact = backward(model, activations, cross_entropy(activations.back(), batch.labels, 1.0F).logit_gradient);
+  const auto exact = backward(model, activations,
+                              cross_entropy(activations.back(), batch.labels, 1.0F).logit_gradient);
   long lost = 0, present = 0;
   for (std::size_t i = 0; i < exact.layers.size(); ++i) {
     const auto is_present = exact.layers[i].weight.array() != 0.0F;
@@ -97,8 +103,8 @@ inline double lost_share(const Model<float>& model, const Images& batch, const M
   return present == 0 ? 0.0 : static_cast<double>(lost) / static_cast<double>(present);
 }
 
-/// Images classified correctly, in percent. If a logit is NaN or the largest is Inf, softmax is NaN and the image counts as
-/// wrong.
+/// Images classified correctly, in percent. If a logit is NaN or the largest is Inf, softmax is NaN
+/// and the image counts as wrong.
 template <class Scalar>
 double accuracy(const Model<float>& model, const Images& images) {
   const Matrix<float> logits = widen(forward(headroom::cast<Scalar>(model), images.pixels).back());
@@ -111,11 +117,11 @@ double accuracy(const Model<float>& model, const Images& images) {
   return 100.0 * right / static_cast<double>(images.size());
 }
 
-/// Trains with parameters, activations and gradients in Scalar. All random numbers depend on the seed alone. Calls `tick` after
-/// each step.
+/// Trains with parameters, activations and gradients in Scalar. All random numbers depend on the
+/// seed alone. Calls `tick` after each step.
 template <class Scalar, class Policy>
-Result train(const std::string& name, Policy loss_scale, const Images& images, const Settings& settings,
-             const std::function<void()>& tick) {
+Result train(const std::string& name, Policy loss_scale, const Images& images,
+             const Settings& settings, const std::function<void()>& tick) {
   Random random(settings.seed);
   std::vector<int> order(images.size());
   std::iota(order.begin(), order.end(), 0);
@@ -123,7 +129,8 @@ Result train(const std::string& name, Policy loss_scale, const Images& images, c
   const Images test = images.subset(order, settings.training_images, images.size());
   order.resize(settings.training_images);
 
-  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2, settings.hidden_width);
+  std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings.hidden_layers) + 2,
+                                   settings.hidden_width);
   widths.front() = pixels;
   widths.back() = classes;
   Model<float> model = random_model(widths, random);
@@ -135,17 +142,20 @@ Result train(const std::string& name, Policy loss_scale, const Images& images, c
   for (int epoch = 0; epoch < settings.epochs; ++epoch) {
     random.shuffle(order);
     result.final_loss = 0.0;
-    for (std::size_t begin = 0; begin + settings.batch <= order.size(); begin += settings.batch, ++step) {
+    for (std::size_t begin = 0; begin + settings.batch <= order.size();
+         begin += settings.batch, ++step) {
       const Images batch = images.subset(order, begin, begin + settings.batch);
 
       const auto params = headroom::cast<Scalar>(model);
       const auto activations = forward(params, batch.pixels);
-      const Loss loss = cross_entropy(widen(activations.back()), batch.labels, loss_scale.scale(1.0F));
+      const Loss loss =
+          cross_entropy(widen(activations.back()), batch.labels, loss_scale.scale(1.0F));
       const auto grads16 = backward(params, activations, rounded<Scalar>(loss.logit_gradient));
 
       const auto [grads, report] = loss_scale.unscale(grads16);
       result.losses.push_back(static_cast<float>(loss.mean));
-      result.final_loss += loss.mean / static_cast<double>(settings.training_images / settings.batch);
+      result.final_loss +=
+          loss.mean / static_cast<double>(settings.training_images / settings.batch);
       result.scales.push_back(loss_scale.loss_scale());
       result.max_abs.push_back(report.max_abs);
       if (report.finite) {

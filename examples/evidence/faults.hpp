@@ -13,13 +13,17 @@
 namespace evidence {
 
 enum class Fault {
-  updated_before_unscale,  ///< the scale is adjusted first, and the gradients are divided by the new one
+  /// The scale is adjusted first, and the gradients are divided by the new one
+  updated_before_unscale,
   unscaled_twice,
-  one_flag,            ///< the check of the second of two optimizers overwrites that of the first, and both obey it
-  flags_not_combined,  ///< each of two optimizers obeys its own check, but only the second one's adjusts the scale
+  /// The check of the second of two optimizers overwrites that of the first, and both obey it
+  one_flag,
+  /// Each of two optimizers obeys its own check, but only the second one's adjusts the scale
+  flags_not_combined,
   clipped_before_unscale,
   skip_ignored,  ///< after an overflow the scale backs off, and the optimizer steps
-  ranks_apart    ///< each of two ranks owns half of the parameters, checks those alone, and has a scale of its own
+  /// Each of two ranks owns half of the parameters, checks those alone, and has a scale of its own
+  ranks_apart
 };
 
 struct KnownFault {
@@ -37,8 +41,8 @@ inline std::vector<KnownFault> known_faults() {
           {Fault::ranks_apart, "ranks apart", "fairscale, pull request 179; torch, issue 136009"}};
 }
 
-/// Divides the leaves of a tree between two optimizers or ranks. Some faults lose the check of the first. They show only if the
-/// first has the larger gradients, which overflow.
+/// Divides the leaves of a tree between two optimizers or ranks. Some faults lose the check of the
+/// first. They show only if the first has the larger gradients, which overflow.
 struct Halves {
   std::size_t split = 0;  ///< one half has the leaves before it, the other the rest
   bool last_layers_first = false;
@@ -46,9 +50,11 @@ struct Halves {
 
 class FaultyStep {
  public:
-  FaultyStep(Fault fault, const headroom::AnyLossScale& loss_scale, const Schedule& schedule, const Halves& halves)
+  FaultyStep(Fault fault, const headroom::AnyLossScale& loss_scale, const Schedule& schedule,
+             const Halves& halves)
       : fault_(fault),
-        halves_{{{loss_scale, schedule.epsilon, {0, halves.split}}, {loss_scale, schedule.epsilon, {halves.split}}}} {
+        halves_{{{loss_scale, schedule.epsilon, {0, halves.split}},
+                 {loss_scale, schedule.epsilon, {halves.split}}}} {
     if (halves.last_layers_first) std::swap(halves_[0], halves_[1]);
   }
 
@@ -65,7 +71,8 @@ class FaultyStep {
     if (fault_ == Fault::updated_before_unscale) loss_scale = loss_scale.adjust(truth);
     Model grads = loss_scale.unscale(grads16).grads;
     if (fault_ == Fault::unscaled_twice) (void)loss_scale.unscale_in_place(grads);
-    if (truth.finite && fault_ != Fault::clipped_before_unscale) headroom::clip_by_global_norm(grads, max_norm);
+    if (truth.finite && fault_ != Fault::clipped_before_unscale)
+      headroom::clip_by_global_norm(grads, max_norm);
 
     bool first = truth.finite, second = truth.finite, seen = truth.finite;
     if (fault_ == Fault::skip_ignored) first = second = true;
@@ -75,7 +82,8 @@ class FaultyStep {
     }
     if (first) halves_[0].step(weights, grads, rate);
     if (second) halves_[1].step(weights, grads, rate);
-    if (fault_ != Fault::updated_before_unscale) loss_scale = loss_scale.adjust({seen, truth.max_abs});
+    if (fault_ != Fault::updated_before_unscale)
+      loss_scale = loss_scale.adjust({seen, truth.max_abs});
     return truth;
   }
 
@@ -88,8 +96,9 @@ class FaultyStep {
     [[nodiscard]] bool are_finite(const Model& grads) const {
       bool finite = true;
       std::size_t next = 0;
-      headroom::for_each_leaf(grads,
-                              [&](const auto& leaf) { finite = (!has(next++) || headroom::all_finite(leaf)) && finite; });
+      headroom::for_each_leaf(grads, [&](const auto& leaf) {
+        finite = (!has(next++) || headroom::all_finite(leaf)) && finite;
+      });
       return finite;
     }
   };
@@ -107,7 +116,8 @@ class FaultyStep {
     }
   };
 
-  /// Each rank scales the loss of its half of the batch by its own scale. Both get the mean of the scaled gradients.
+  /// Each rank scales the loss of its half of the batch by its own scale. Both get the mean of the
+  /// scaled gradients.
   template <class Model, class Gradients>
   headroom::GradientReport step_apart(Model& weights, const Gradients& gradients, float rate) {
     Model mean = headroom::unscale(gradients(halves_[0].loss_scale.scale(1.0F), 0, 2), 2.0F).grads;

@@ -9,8 +9,9 @@
 
 #include "numbers.hpp"
 
-// GPT-2 as in llm.c, but small: learned positions, layer norms before attention and perceptron, residual connections around
-// them, GELU, biases, and one table of words for the input and the logits.
+// GPT-2 as in llm.c, but small: learned positions, layer norms before attention and perceptron,
+// residual connections around them, GELU, biases, and one table of words for the input and the
+// logits.
 namespace evidence {
 
 struct GptShape {
@@ -50,7 +51,8 @@ struct Gpt {
 /// context + 1 successive words. The network predicts each from the second on.
 using Sequence = std::vector<int>;
 
-/// GPT-2's initial weights: those of the layers that add to the residual stream are divided by the root of their number.
+/// GPT-2's initial weights: those of the layers that add to the residual stream are divided by the
+/// root of their number.
 inline Gpt<float> random_gpt(const GptShape& shape, Random& random) {
   const int width = shape.width;
   const float residual = shape.deviation / std::sqrt(2.0F * static_cast<float>(shape.blocks));
@@ -62,13 +64,15 @@ inline Gpt<float> random_gpt(const GptShape& shape, Random& random) {
   model.positions = random_matrix(width, shape.context, shape.deviation, random);
   model.norm = {Vector<float>::Ones(width), Vector<float>::Zero(width)};
   for (int i = 0; i < shape.blocks; ++i) {
-    model.blocks.push_back({model.norm, layer(3 * width, width, shape.deviation), layer(width, width, residual), model.norm,
-                            layer(4 * width, width, shape.deviation), layer(width, 4 * width, residual)});
+    model.blocks.push_back(
+        {model.norm, layer(3 * width, width, shape.deviation), layer(width, width, residual),
+         model.norm, layer(4 * width, width, shape.deviation), layer(width, 4 * width, residual)});
   }
   return model;
 }
 
-/// Forward and backward. The table of words is input and output, so its gradient has two parts, which are added in float.
+/// Forward and backward. The table of words is input and output, so its gradient has two parts,
+/// which are added in float.
 class GptPass {
  public:
   /// Attention has `heads` heads and stays within a sequence of `context` words.
@@ -80,10 +84,11 @@ class GptPass {
     Gpt<Scalar> grads;  // of the loss times the loss scale
   };
 
-  /// Softmax and cross-entropy are in float, as usual in mixed precision. The gradient of the logits is multiplied by the loss
-  /// scale before it is first rounded to 16 bits.
+  /// Softmax and cross-entropy are in float, as usual in mixed precision. The gradient of the
+  /// logits is multiplied by the loss scale before it is first rounded to 16 bits.
   template <class Scalar>
-  Result<Scalar> gradients(const Gpt<Scalar>& model, const std::vector<Sequence>& batch, float loss_scale) const {
+  Result<Scalar> gradients(const Gpt<Scalar>& model, const std::vector<Sequence>& batch,
+                           float loss_scale) const {
     Result<Scalar> result;
     result.grads = model;
     const Activations<Scalar> activations = forward(model, batch);
@@ -91,7 +96,8 @@ class GptPass {
     Matrix<Scalar> delta = head(model, batch, activations.normed, loss_scale, result.loss, &words);
     delta = norm_backward(model.norm, activations.residual.back(), delta, result.grads.norm);
     for (std::size_t i = model.blocks.size(); i-- > 0;) {
-      delta = block_backward(model.blocks[i], activations.blocks[i], activations.residual[i], delta, result.grads.blocks[i]);
+      delta = block_backward(model.blocks[i], activations.blocks[i], activations.residual[i], delta,
+                             result.grads.blocks[i]);
     }
     const Matrix<float> delta_f32 = widen(delta);
     Matrix<float> positions = Matrix<float>::Zero(model.positions.rows(), model.positions.cols());
@@ -127,7 +133,8 @@ class GptPass {
 
   /// The word of column i. The sequences of a batch are side by side.
   [[nodiscard]] int word(const std::vector<Sequence>& batch, Eigen::Index i, int ahead = 0) const {
-    return batch[static_cast<std::size_t>(i / context_)][static_cast<std::size_t>(i % context_ + ahead)];
+    return batch[static_cast<std::size_t>(i / context_)]
+                [static_cast<std::size_t>(i % context_ + ahead)];
   }
 
   template <class Scalar>
@@ -141,14 +148,16 @@ class GptPass {
     activations.residual.push_back(rounded<Scalar>(input));
     for (const Block<Scalar>& block : model.blocks) {
       activations.blocks.emplace_back();
-      activations.residual.push_back(block_forward(block, activations.residual.back(), activations.blocks.back()));
+      activations.residual.push_back(
+          block_forward(block, activations.residual.back(), activations.blocks.back()));
     }
     activations.normed = normed(model.norm, activations.residual.back());
     return activations;
   }
 
   template <class Scalar>
-  Matrix<Scalar> block_forward(const Block<Scalar>& block, const Matrix<Scalar>& input, BlockActivations<Scalar>& kept) const {
+  Matrix<Scalar> block_forward(const Block<Scalar>& block, const Matrix<Scalar>& input,
+                               BlockActivations<Scalar>& kept) const {
     kept.attention_input = normed(block.attention_norm, input);
     kept.qkv = product(block.qkv, kept.attention_input);
     kept.mixed = attention_forward(kept.qkv, kept.attention);
@@ -161,9 +170,12 @@ class GptPass {
   }
 
   template <class Scalar>
-  Matrix<Scalar> block_backward(const Block<Scalar>& block, const BlockActivations<Scalar>& kept, const Matrix<Scalar>& input,
-                                const Matrix<Scalar>& delta, Block<Scalar>& grads) const {
-    const Matrix<float> up = widen(kept.up), hidden = widen(product_backward(block.down, kept.hidden, delta, grads.down));
+  Matrix<Scalar> block_backward(const Block<Scalar>& block, const BlockActivations<Scalar>& kept,
+                                const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
+                                Block<Scalar>& grads) const {
+    const Matrix<float> up = widen(kept.up),
+                        hidden =
+                            widen(product_backward(block.down, kept.hidden, delta, grads.down));
     Matrix<Scalar> inner = rounded<Scalar>(hidden.array() * gelu_derivative(up));
     inner = product_backward(block.up, kept.perceptron_input, inner, grads.up);
     inner = norm_backward(block.perceptron_norm, kept.middle, inner, grads.perceptron_norm);
@@ -177,13 +189,16 @@ class GptPass {
 
   /// Every word attends to itself and to the words before it in its sequence.
   template <class Scalar>
-  Matrix<Scalar> attention_forward(const Matrix<Scalar>& qkv, std::vector<Matrix<Scalar>>& kept) const {
+  Matrix<Scalar> attention_forward(const Matrix<Scalar>& qkv,
+                                   std::vector<Matrix<Scalar>>& kept) const {
     const Matrix<float> all = widen(qkv);
     const Eigen::Index width = qkv.rows() / 3, size = width / heads_;
     Matrix<float> mixed(width, qkv.cols());
     for (Eigen::Index begin = 0; begin < qkv.cols(); begin += context_) {
       for (Eigen::Index row = 0; row < width; row += size) {
-        const auto part = [&](Eigen::Index which) { return all.block(which * width + row, begin, size, context_); };
+        const auto part = [&](Eigen::Index which) {
+          return all.block(which * width + row, begin, size, context_);
+        };
         Matrix<float> weights = part(1).transpose() * part(0) / std::sqrt(static_cast<float>(size));
         for (Eigen::Index query = 0; query < context_; ++query) {
           auto seen = weights.col(query).head(query + 1);
@@ -199,7 +214,8 @@ class GptPass {
   }
 
   template <class Scalar>
-  Matrix<Scalar> attention_backward(const Matrix<Scalar>& qkv, const std::vector<Matrix<Scalar>>& kept,
+  Matrix<Scalar> attention_backward(const Matrix<Scalar>& qkv,
+                                    const std::vector<Matrix<Scalar>>& kept,
                                     const Matrix<Scalar>& delta) const {
     const Matrix<float> all = widen(qkv), delta_f32 = widen(delta);
     const Eigen::Index width = qkv.rows() / 3, size = width / heads_;
@@ -213,7 +229,8 @@ class GptPass {
         const Matrix<float> weights = widen(*next++), mixed = part(delta_f32, 0);
         Matrix<float> scores = widen(rounded<Scalar>(part(all, 2).transpose() * mixed));
         const Eigen::RowVectorXf means = scores.cwiseProduct(weights).colwise().sum();
-        scores = (scores.rowwise() - means).cwiseProduct(weights) / std::sqrt(static_cast<float>(size));
+        scores =
+            (scores.rowwise() - means).cwiseProduct(weights) / std::sqrt(static_cast<float>(size));
         scores = widen(rounded<Scalar>(scores));
         part(result, 0) = part(all, 1) * scores;
         part(result, 1) = part(all, 0) * scores.transpose();
@@ -223,11 +240,12 @@ class GptPass {
     return rounded<Scalar>(result);
   }
 
-  /// One sequence at a time, because its logits fit into the cache. Adds the gradient of the table to `words`. If `words` is
-  /// null, computes only the loss.
+  /// One sequence at a time, because its logits fit into the cache. Adds the gradient of the table
+  /// to `words`. If `words` is null, computes only the loss.
   template <class Scalar>
-  Matrix<Scalar> head(const Gpt<Scalar>& model, const std::vector<Sequence>& batch, const Matrix<Scalar>& normed,
-                      float loss_scale, double& loss, Matrix<float>* words) const {
+  Matrix<Scalar> head(const Gpt<Scalar>& model, const std::vector<Sequence>& batch,
+                      const Matrix<Scalar>& normed, float loss_scale, double& loss,
+                      Matrix<float>* words) const {
     const Matrix<float> table = widen(model.words), input = widen(normed);
     const float weight = loss_scale / static_cast<float>(input.cols());
     Matrix<float> delta(input.rows(), input.cols());
@@ -240,7 +258,8 @@ class GptPass {
         const float largest = column.maxCoeff(), right = column(target);
         column = (column.array() - largest).exp();
         const float total = column.sum();
-        loss += static_cast<double>(std::log(total) + largest - right) / static_cast<double>(input.cols());
+        loss += static_cast<double>(std::log(total) + largest - right) /
+                static_cast<double>(input.cols());
         column *= weight / total;
         column(target) -= weight;
       }
@@ -262,8 +281,8 @@ class GptPass {
   }
   /// Returns the gradient of `input`.
   template <class Scalar>
-  static Matrix<Scalar> product_backward(const Layer<Scalar>& layer, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
-                                         Layer<Scalar>& grads) {
+  static Matrix<Scalar> product_backward(const Layer<Scalar>& layer, const Matrix<Scalar>& input,
+                                         const Matrix<Scalar>& delta, Layer<Scalar>& grads) {
     const Matrix<float> delta_f32 = widen(delta);
     grads.weight = rounded<Scalar>(delta_f32 * widen(input).transpose());
     grads.bias = headroom::cast<Scalar>(Vector<float>(delta_f32.rowwise().sum()));
@@ -275,13 +294,18 @@ class GptPass {
   }
   static Eigen::ArrayXXf gelu_derivative(const Matrix<float>& x) {
     const Eigen::ArrayXXf slope = gelu_slope(x);
-    return slope + x.array() * 2.0F * slope * (1.0F - slope) * 0.7978846F * (1.0F + 0.134145F * x.array().square());
+    return slope + x.array() * 2.0F * slope * (1.0F - slope) * 0.7978846F *
+                       (1.0F + 0.134145F * x.array().square());
   }
   /// Mean 0 and variance 1 in each column. Returns the factors.
   static Eigen::RowVectorXf normalise(Matrix<float>& input) {
     input.rowwise() -= input.colwise().mean().eval();
     const Eigen::RowVectorXf factors =
-        (input.colwise().squaredNorm() / static_cast<float>(input.rows())).array().operator+(1e-5F).rsqrt();
+        (input.colwise().squaredNorm() / static_cast<float>(input.rows()))
+            .array()
+            .
+            operator+(1e-5F)
+            .rsqrt();
     input *= factors.asDiagonal();
     return factors;
   }
@@ -292,8 +316,8 @@ class GptPass {
     return rounded<Scalar>((widen(norm.gain).asDiagonal() * result).colwise() + widen(norm.bias));
   }
   template <class Scalar>
-  static Matrix<Scalar> norm_backward(const Norm<Scalar>& norm, const Matrix<Scalar>& input, const Matrix<Scalar>& delta,
-                                      Norm<Scalar>& grads) {
+  static Matrix<Scalar> norm_backward(const Norm<Scalar>& norm, const Matrix<Scalar>& input,
+                                      const Matrix<Scalar>& delta, Norm<Scalar>& grads) {
     Matrix<float> normed = widen(input), inner = widen(delta);
     const Eigen::RowVectorXf factors = normalise(normed);
     grads.gain = headroom::cast<Scalar>(Vector<float>(inner.cwiseProduct(normed).rowwise().sum()));

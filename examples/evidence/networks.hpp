@@ -22,7 +22,8 @@
 //     Batch, next_batch()                  the examples of the next step
 //     part(batch, i, n)                    the i-th of n equal parts of a batch
 //     initial()                            the initial weights; call it once, before next_batch()
-//     gradients(model, batch, loss_scale)  {mean loss, gradients of the loss times the loss scale}, in the model's format
+//     gradients(model, batch, loss_scale)  {mean loss, gradients of the loss times the loss scale},
+//                                          in the model's format
 //     quality(model)                       on examples that are in no batch
 //
 // All random numbers depend on the seed alone.
@@ -37,7 +38,8 @@ struct Schedule {
 
   [[nodiscard]] float rate(int step) const {
     const double rise = step < warm_up ? (step + 1.0) / (warm_up + 1.0) : 1.0;
-    return peak * static_cast<float>(rise * (0.5 + 0.5 * std::cos(3.14159265358979 * step / steps)));
+    return peak *
+           static_cast<float>(rise * (0.5 + 0.5 * std::cos(3.14159265358979 * step / steps)));
   }
 };
 
@@ -69,7 +71,8 @@ class Digits {
 
   [[nodiscard]] const Schedule& schedule() const { return settings_.schedule; }
   Model<float> initial() {
-    std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings_.hidden_layers) + 2, settings_.hidden_width);
+    std::vector<Eigen::Index> widths(static_cast<std::size_t>(settings_.hidden_layers) + 2,
+                                     settings_.hidden_width);
     widths.front() = digits::pixels;
     widths.back() = digits::classes;
     return digits::random_model(widths, random_);
@@ -84,9 +87,11 @@ class Digits {
     return batch.part(static_cast<std::size_t>(i), static_cast<std::size_t>(n));
   }
   template <class Scalar>
-  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
+  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch,
+                                            float loss_scale) const {
     const auto activations = digits::forward(model, batch.pixels);
-    const digits::Loss loss = digits::cross_entropy(widen(activations.back()), batch.labels, loss_scale);
+    const digits::Loss loss =
+        digits::cross_entropy(widen(activations.back()), batch.labels, loss_scale);
     return {loss.mean, digits::backward(model, activations, rounded<Scalar>(loss.logit_gradient))};
   }
   template <class Scalar>
@@ -103,8 +108,8 @@ class Digits {
   digits::Images test_;
 };
 
-/// A GPT that predicts the next word. A step has as many words as one of GPT-2 in llm.c. Quality: cross-entropy per word of the
-/// test text, in nats.
+/// A GPT that predicts the next word. A step has as many words as one of GPT-2 in llm.c. Quality:
+/// cross-entropy per word of the test text, in nats.
 class Language {
  public:
   template <class Scalar>
@@ -118,8 +123,12 @@ class Language {
 
   /// Throws std::invalid_argument if the text is too short for a sequence.
   Language(const Text& text, const Settings& settings, std::uint32_t seed)
-      : text_(text), settings_(settings), random_(seed), pass_(settings.shape.heads, settings.shape.context) {
-    if (std::min(text.training.size(), text.test.size()) < static_cast<std::size_t>(settings.shape.context) + 2) {
+      : text_(text),
+        settings_(settings),
+        random_(seed),
+        pass_(settings.shape.heads, settings.shape.context) {
+    if (std::min(text.training.size(), text.test.size()) <
+        static_cast<std::size_t>(settings.shape.context) + 2) {
       throw std::invalid_argument("the text is too short");
     }
   }
@@ -128,11 +137,14 @@ class Language {
   Model<float> initial() { return random_gpt(settings_.shape, random_); }
   Batch next_batch() { return draw(text_.training, settings_.batch, random_); }
   static Batch part(const Batch& batch, int i, int n) {
-    const auto at = [&](int k) { return batch.begin() + static_cast<std::ptrdiff_t>(batch.size()) * k / n; };
+    const auto at = [&](int k) {
+      return batch.begin() + static_cast<std::ptrdiff_t>(batch.size()) * k / n;
+    };
     return {at(i), at(i + 1)};
   }
   template <class Scalar>
-  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
+  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch,
+                                            float loss_scale) const {
     auto [loss, grads] = pass_.gradients(model, batch, loss_scale);
     return {loss, std::move(grads)};
   }
@@ -149,7 +161,8 @@ class Language {
     Batch batch;
     for (std::size_t i = 0; i < n; ++i) {
       const auto begin =
-          words.begin() + static_cast<std::ptrdiff_t>(random.uniform() * static_cast<double>(words.size() - length));
+          words.begin() + static_cast<std::ptrdiff_t>(random.uniform() *
+                                                      static_cast<double>(words.size() - length));
       batch.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(length));
     }
     return batch;
@@ -161,7 +174,8 @@ class Language {
   GptPass pass_;
 };
 
-/// A recurrent network that adds two marked numbers of a sequence. Quality: decimal logarithm of the mean squared error.
+/// A recurrent network that adds two marked numbers of a sequence. Quality: decimal logarithm of
+/// the mean squared error.
 class Adding {
  public:
   template <class Scalar>
@@ -179,15 +193,17 @@ class Adding {
   Batch next_batch() { return adding_problem(settings_.batch, settings_.length, random_); }
   static Batch part(const Batch& batch, int i, int n) { return batch.part(i, n); }
   template <class Scalar>
-  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch, float loss_scale) const {
+  LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch,
+                                            float loss_scale) const {
     auto [loss, grads] = RecurrentPass<Scalar>::gradients(model, batch, loss_scale);
     return {loss, std::move(grads)};
   }
   template <class Scalar>
   double quality(const Model<float>& model) const {
     Random random(0);
-    return std::log10(RecurrentPass<Scalar>::loss(headroom::cast<Scalar>(model),
-                                                  adding_problem(settings_.test_examples, settings_.length, random)));
+    return std::log10(RecurrentPass<Scalar>::loss(
+        headroom::cast<Scalar>(model),
+        adding_problem(settings_.test_examples, settings_.length, random)));
   }
 
  private:

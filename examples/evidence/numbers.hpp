@@ -5,8 +5,8 @@
 #include "../digits/network.hpp"
 #include "../digits/random.hpp"
 
-// What the networks share: matrices with one column per example, and arithmetic like that of tensor cores. Operands and results
-// have 16 bits; sums are formed in float.
+// What the networks share: matrices with one column per example, and arithmetic like that of tensor
+// cores. Operands and results have 16 bits; sums are formed in float.
 namespace evidence {
 
 using digits::Layer;
@@ -21,7 +21,8 @@ Matrix<Scalar> product(const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
   return rounded<Scalar>(widen(a) * widen(b));
 }
 
-inline Matrix<float> random_matrix(Eigen::Index rows, Eigen::Index columns, float deviation, Random& random) {
+inline Matrix<float> random_matrix(Eigen::Index rows, Eigen::Index columns, float deviation,
+                                   Random& random) {
   Matrix<float> matrix(rows, columns);
   for (float& value : matrix.reshaped()) value = deviation * random.normal();
   return matrix;

@@ -21,7 +21,8 @@ struct Key {
   int seed = 0, steps = 0;
 
   friend bool operator<(const Key& a, const Key& b) {
-    return std::tie(a.network, a.variant, a.seed, a.steps) < std::tie(b.network, b.variant, b.seed, b.steps);
+    return std::tie(a.network, a.variant, a.seed, a.steps) <
+           std::tie(b.network, b.variant, b.seed, b.steps);
   }
 };
 
@@ -48,10 +49,12 @@ inline std::ofstream create(const std::filesystem::path& file) {
   return stream;
 }
 
-/// The trainings that have ended, and evidence_runs.csv of the output directory with a row for each.
+/// The trainings that have ended, and evidence_runs.csv of the output directory with a row for
+/// each.
 class Runs {
  public:
-  explicit Runs(const std::filesystem::path& directory) : stream_(create(directory / "evidence_runs.csv")) {
+  explicit Runs(const std::filesystem::path& directory)
+      : stream_(create(directory / "evidence_runs.csv")) {
     stream_ << "network,variant,seed,steps,quality,diverged,skipped,lost,wasted\n";
   }
 
@@ -61,8 +64,9 @@ class Runs {
   void add(const Key& key, const Run& run) {
     const std::lock_guard<std::mutex> lock(mutex_);
     runs_[key] = run;
-    stream_ << key.network << ',' << key.variant << ',' << key.seed << ',' << key.steps << ',' << run.quality << ','
-            << run.diverged << ',' << run.skipped << ',' << run.lost << ',' << run.wasted << std::endl;
+    stream_ << key.network << ',' << key.variant << ',' << key.seed << ',' << key.steps << ','
+            << run.quality << ',' << run.diverged << ',' << run.skipped << ',' << run.lost << ','
+            << run.wasted << std::endl;
   }
 
  private:

@@ -20,14 +20,16 @@ namespace evidence {
 template <class Model>
 std::vector<Eigen::Map<const Eigen::ArrayXf>> leaves(const Model& model) {
   std::vector<Eigen::Map<const Eigen::ArrayXf>> leaves;
-  headroom::for_each_leaf(model, [&](const auto& leaf) { leaves.emplace_back(leaf.data(), leaf.size()); });
+  headroom::for_each_leaf(model,
+                          [&](const auto& leaf) { leaves.emplace_back(leaf.data(), leaf.size()); });
   return leaves;
 }
 
 /// Adam over the float master weights of the leaves [begin, end) of a tree; by default of all.
 class Adam {
  public:
-  explicit Adam(float epsilon, std::size_t begin = 0, std::size_t end = std::numeric_limits<std::size_t>::max())
+  explicit Adam(float epsilon, std::size_t begin = 0,
+                std::size_t end = std::numeric_limits<std::size_t>::max())
       : epsilon_(epsilon), begin_(begin), end_(end) {}
 
   template <class Model>
@@ -63,17 +65,21 @@ class Adam {
 /// All steps, the faulty ones too, clip the gradients to this L2 norm.
 constexpr double max_norm = 1.0;
 
-/// A correct step: unscale, check, clip, Adam, adjust. `gradients(loss_scale)` computes the gradients of the scaled loss.
+/// A correct step: unscale, check, clip, Adam, adjust. `gradients(loss_scale)` computes the
+/// gradients of the scaled loss.
 class Step {
  public:
   Step(headroom::AnyLossScale loss_scale, const Schedule& schedule)
-      : loss_scale_(std::move(loss_scale)), adam_(schedule.epsilon), micro_batches_(schedule.micro_batches) {}
+      : loss_scale_(std::move(loss_scale)),
+        adam_(schedule.epsilon),
+        micro_batches_(schedule.micro_batches) {}
 
   [[nodiscard]] float loss_scale() const { return loss_scale_.loss_scale(); }
 
   template <class Model, class Gradients>
   headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float rate) {
-    const float scale = loss_scale_.scale(1.0F) / static_cast<float>(micro_batches_);  // of a micro-batch's mean loss
+    // Of a micro-batch's mean loss
+    const float scale = loss_scale_.scale(1.0F) / static_cast<float>(micro_batches_);
     auto [grads, report] = loss_scale_.unscale(gradients(scale, 0, micro_batches_));
     for (int i = 1; i < micro_batches_; ++i) {
       const auto next = loss_scale_.accumulate_into(gradients(scale, i, micro_batches_), grads);
@@ -97,9 +103,12 @@ class Step {
 struct Result {
   double quality = 0.0;  ///< Inf if the test loss is NaN
   int skipped = 0;
-  double lost_share = 0.0;   ///< see lost_share(); mean over the steps that were counted, NaN if none were
-  double wasted_bits = 0.0;  ///< as in headroom::GradientSimulation; NaN if not in fp16, or no step was taken
-  std::vector<double> losses, scales, max_abs;  ///< by step; max_abs is unscaled, and Inf if the step overflowed
+  /// See lost_share(); mean over the steps that were counted, NaN if none were
+  double lost_share = 0.0;
+  /// As in headroom::GradientSimulation; NaN if not in fp16, or no step was taken
+  double wasted_bits = 0.0;
+  /// By step; max_abs is unscaled, and Inf if the step overflowed
+  std::vector<double> losses, scales, max_abs;
 };
 
 /// The share of the gradients not zero in `exact` that is zero in `grads`.
@@ -115,8 +124,9 @@ double lost_share(const Model& grads, const Exact& exact) {
   return present == 0 ? 0.0 : static_cast<double>(lost) / static_cast<double>(present);
 }
 
-/// One training with parameters, activations and gradients in Scalar and float master weights. Every `lost_every` steps the
-/// gradients of the batch, or of its first micro-batch, are compared with those in float at the same weights; 0 is never.
+/// One training with parameters, activations and gradients in Scalar and float master weights.
+/// Every `lost_every` steps the gradients of the batch, or of its first micro-batch, are compared
+/// with those in float at the same weights; 0 is never.
 template <class Scalar, class Network, class Step>
 Result train(Network network, Step step, int lost_every) {
   auto weights = network.initial();
@@ -131,7 +141,8 @@ Result train(Network network, Step step, int lost_every) {
     const auto gradients = [&](float loss_scale, int part = 0, int parts = 1) {
       const auto examples = parts == 1 ? batch : Network::part(batch, part, parts);
       auto found = network.gradients(params, examples, loss_scale);
-      if (counts && part == 0) share = lost_share(found.grads, network.gradients(weights, examples, 1.0F).grads);
+      if (counts && part == 0)
+        share = lost_share(found.grads, network.gradients(weights, examples, 1.0F).grads);
       loss += found.loss / parts;
       return std::move(found.grads);
     };
@@ -146,13 +157,15 @@ Result train(Network network, Step step, int lost_every) {
       ++counted;
     }
     if (report.finite && report.max_abs > 0.0) {
-      wasted += headroom::simulate(headroom::ConstantLossScale(scale), {report.max_abs}).wasted_bits;
+      wasted +=
+          headroom::simulate(headroom::ConstantLossScale(scale), {report.max_abs}).wasted_bits;
       ++measured;
     }
   }
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   result.lost_share = counted == 0 ? unknown : lost / counted;
-  result.wasted_bits = measured == 0 || !std::is_same_v<Scalar, Eigen::half> ? unknown : wasted / measured;
+  result.wasted_bits =
+      measured == 0 || !std::is_same_v<Scalar, Eigen::half> ? unknown : wasted / measured;
   result.quality = network.template quality<Scalar>(weights);
   if (std::isnan(result.quality)) result.quality = std::numeric_limits<double>::infinity();
   return result;

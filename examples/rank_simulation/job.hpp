@@ -14,8 +14,8 @@
 
 namespace simulation {
 
-// One launch, from a checkpoint to the last step or to an error on every rank. The ranks run headroom's own code. Time, the
-// network and the launcher are simulated.
+// One launch, from a checkpoint to the last step or to an error on every rank. The ranks run
+// headroom's own code. Time, the network and the launcher are simulated.
 class Job {
  public:
   struct Settings {
@@ -26,16 +26,17 @@ class Job {
   };
 
   // If there is an `older` checkpoint, rank `stale` starts from it.
-  Job(const Settings& settings, const Checkpoint& newest, const Fault* fault = nullptr, const Checkpoint* older = nullptr,
-      std::uint32_t stale = 0)
+  Job(const Settings& settings, const Checkpoint& newest, const Fault* fault = nullptr,
+      const Checkpoint* older = nullptr, std::uint32_t stale = 0)
       : settings_(settings), fault_(fault), saved_{newest}, reports_(settings.world.ranks) {
     const std::uint32_t size = settings.world.ranks;
     decisions_.resize(settings.last_step);
     ranks_.reserve(size);
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       const Checkpoint& start = older != nullptr && rank == stale ? *older : newest;
-      ranks_.push_back(
-          Rank{settings.algorithm(rank, size), AnyLossScale::from_state_dict(start.state), digest(start.state), start.step});
+      ranks_.push_back(Rank{settings.algorithm(rank, size),
+                            AnyLossScale::from_state_dict(start.state), digest(start.state),
+                            start.step});
     }
   }
   // Runs until no event is left.
@@ -67,7 +68,8 @@ class Job {
   [[nodiscard]] const std::vector<Checkpoint>& saved() const { return saved_; }
   [[nodiscard]] const AnyLossScale& policy(std::uint32_t rank) const { return ranks_[rank].policy; }
   [[nodiscard]] std::uint64_t messages() const { return messages_; }
-  // The mean time from the last rank's report to the last rank's decision, over the steps that all ranks decided.
+  // The mean time from the last rank's report to the last rank's decision, over the steps that all
+  // ranks decided.
   [[nodiscard]] double microseconds_of_decision() const {
     double sum = 0.0, steps = 0.0;
     for (const Decision& decision : decisions_) {
@@ -79,7 +81,8 @@ class Job {
   }
   [[nodiscard]] std::uint32_t steps_decided() const {
     return static_cast<std::uint32_t>(
-        std::count_if(decisions_.begin(), decisions_.end(), [](const Decision& decision) { return decision.ranks != 0; }));
+        std::count_if(decisions_.begin(), decisions_.end(),
+                      [](const Decision& decision) { return decision.ranks != 0; }));
   }
 
  private:
@@ -108,7 +111,9 @@ class Job {
     std::uint64_t serial;
     std::uint32_t rank;
     Kind kind;
-    bool operator<(const Event& other) const { return time != other.time ? time > other.time : serial > other.serial; }
+    bool operator<(const Event& other) const {
+      return time != other.time ? time > other.time : serial > other.serial;
+    }
   };
   struct Decision {
     std::uint32_t ranks = 0;
@@ -118,20 +123,25 @@ class Job {
   };
 
   [[nodiscard]] std::uint32_t count(typename Rank::State state) const {
-    return static_cast<std::uint32_t>(
-        std::count_if(ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.state == state; }));
+    return static_cast<std::uint32_t>(std::count_if(
+        ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.state == state; }));
   }
   static bool is_active(const Rank& rank) { return rank.state <= Rank::receiving; }
-  void at(double time, std::uint32_t rank, typename Event::Kind kind) { events_.push({time, serial_++, rank, kind}); }
+  void at(double time, std::uint32_t rank, typename Event::Kind kind) {
+    events_.push({time, serial_++, rank, kind});
+  }
   // A message takes a tenth longer on average than the published time, and sometimes much longer.
   [[nodiscard]] double latency() {
-    return settings_.network.microseconds * (1.0 + 0.1 * Random(settings_.world.seed, 3, messages_).exponential());
+    return settings_.network.microseconds *
+           (1.0 + 0.1 * Random(settings_.world.seed, 3, messages_).exponential());
   }
   [[nodiscard]] bool has(std::uint32_t rank, typename Fault::Kind kind) const {
-    return fault_ != nullptr && fault_->kind == kind && fault_->rank == rank && fault_->step == ranks_[rank].step;
+    return fault_ != nullptr && fault_->kind == kind && fault_->rank == rank &&
+           fault_->step == ranks_[rank].step;
   }
   [[nodiscard]] bool dies(std::uint32_t rank, int move) const {
-    return fault_ != nullptr && fault_->move == move && (has(rank, Fault::killed) || has(rank, Fault::lost));
+    return fault_ != nullptr && fault_->move == move &&
+           (has(rank, Fault::killed) || has(rank, Fault::lost));
   }
 
   void compute(std::uint32_t rank) {
@@ -186,7 +196,8 @@ class Job {
     if (message.is_here) throw std::logic_error("two messages in one slot");
     message = {true, now_ + latency(), from.report};
     ++messages_;
-    const bool is_awaited = to.state == Rank::waiting && to.reduction == from.reduction && to.moves[to.move].slot == move.slot;
+    const bool is_awaited = to.state == Rank::waiting && to.reduction == from.reduction &&
+                            to.moves[to.move].slot == move.slot;
     if (!is_awaited) return;
     to.state = Rank::receiving;
     at(message.arrival, move.peer, Event::go_on);
@@ -215,7 +226,8 @@ class Job {
   }
   void step(std::uint32_t number) {
     Rank& rank = ranks_[number];
-    rank.policy = rank.policy.adjust(headroom::GradientReport{rank.report.finite, rank.report.max_abs});
+    rank.policy =
+        rank.policy.adjust(headroom::GradientReport{rank.report.finite, rank.report.max_abs});
     Decision& decision = decisions_[rank.step];
     rank.digest = digest(rank.policy.state_dict());
     if (decision.ranks++ == 0) {
@@ -226,7 +238,8 @@ class Job {
     }
     decision.last_end = now_;
     ++rank.step;
-    if (number == 0 && rank.step % settings_.steps_per_checkpoint == 0) saved_.push_back({rank.step, rank.policy.state_dict()});
+    if (number == 0 && rank.step % settings_.steps_per_checkpoint == 0)
+      saved_.push_back({rank.step, rank.policy.state_dict()});
     rank.state = Rank::finished;
     if (rank.step < settings_.last_step) compute(number);
   }
@@ -237,8 +250,10 @@ class Job {
   // The launcher notices the end of a rank, and stops the others.
   void end(std::uint32_t rank) {
     ranks_[rank].state = Rank::dead;
-    const double noticed = now_ + (fault_->kind == Fault::lost ? until_heartbeat_is_missed : until_end_is_noticed);
-    for (std::uint32_t other = 0; other < ranks_.size(); ++other) at(noticed + latency(), other, Event::stop);
+    const double noticed =
+        now_ + (fault_->kind == Fault::lost ? until_heartbeat_is_missed : until_end_is_noticed);
+    for (std::uint32_t other = 0; other < ranks_.size(); ++other)
+      at(noticed + latency(), other, Event::stop);
   }
 
   Settings settings_;

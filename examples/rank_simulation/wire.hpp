@@ -7,8 +7,8 @@
 
 namespace simulation {
 
-// Random numbers that depend on the seed and the two keys only, so a repeated step gets the same ones. Mixes as splitmix64
-// does.
+// Random numbers that depend on the seed and the two keys only, so a repeated step gets the same
+// ones. Mixes as splitmix64 does.
 inline std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9;
@@ -17,9 +17,12 @@ inline std::uint64_t mixed(std::uint64_t x) {
 }
 class Random {
  public:
-  Random(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0) : state_(mixed(seed ^ mixed(a ^ mixed(b)))) {}
+  Random(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0)
+      : state_(mixed(seed ^ mixed(a ^ mixed(b)))) {}
   // In (0, 1).
-  double uniform() { return (static_cast<double>((state_ = mixed(state_)) >> 11U) + 0.5) * 0x1p-53; }
+  double uniform() {
+    return (static_cast<double>((state_ = mixed(state_)) >> 11U) + 0.5) * 0x1p-53;
+  }
   double exponential() { return -std::log(uniform()); }
   // At least 1; the smaller alpha, the heavier the tail.
   double pareto(double alpha) { return std::pow(uniform(), -1.0 / alpha); }
@@ -29,15 +32,18 @@ class Random {
   std::uint64_t state_;
 };
 
-// The time of a message of a few bytes between two ranks. docs/notes/distributed.md has the sources.
+// The time of a message of a few bytes between two ranks. docs/notes/distributed.md has the
+// sources.
 struct Network {
   const char* name;
   double microseconds;
 };
-constexpr Network networks[] = {{"InfiniBand HDR", 1.2}, {"Slingshot", 1.6}, {"Ethernet, TCP", 10.0}};
+constexpr Network networks[] = {
+    {"InfiniBand HDR", 1.2}, {"Slingshot", 1.6}, {"Ethernet, TCP", 10.0}};
 
-// A step of one rank in an all-reduce. `send` does not wait. `combine` waits for a message and combines it with the rank's own
-// report. `replace` waits for a message, which replaces the report. Until then the message stays in a slot of the receiver.
+// A step of one rank in an all-reduce. `send` does not wait. `combine` waits for a message and
+// combines it with the rank's own report. `replace` waits for a message, which replaces the report.
+// Until then the message stays in a slot of the receiver.
 struct Move {
   enum Kind : std::uint8_t { send, combine, replace };
   Kind kind;
@@ -50,8 +56,9 @@ constexpr std::size_t slots = 24;
 // The moves of `rank` among `size`.
 using Algorithm = Moves (*)(std::uint32_t rank, std::uint32_t size);
 
-// As in MPICH. In each round every rank exchanges with a partner, and the distance doubles. A neighbour represents each rank
-// beyond a power of two. Takes floor(log2(size)) messages in a row, and two more if size is no power of two.
+// As in MPICH. In each round every rank exchanges with a partner, and the distance doubles. A
+// neighbour represents each rank beyond a power of two. Takes floor(log2(size)) messages in a row,
+// and two more if size is no power of two.
 inline Moves recursive_doubling(std::uint32_t rank, std::uint32_t size) {
   std::uint32_t power = 1;
   std::uint8_t rounds = 0;
@@ -93,8 +100,8 @@ inline Moves tree(std::uint32_t rank, std::uint32_t size) {
   return moves;
 }
 
-// Once around to sum, and once to distribute: 2 (size - 1) messages in a row. Rings are fast for gradients because each rank
-// sends a share of them. 32 bytes cannot be shared out.
+// Once around to sum, and once to distribute: 2 (size - 1) messages in a row. Rings are fast for
+// gradients because each rank sends a share of them. 32 bytes cannot be shared out.
 inline Moves ring(std::uint32_t rank, std::uint32_t size) {
   if (size == 1) return {};
   const std::uint32_t next = (rank + 1) % size, before = (rank + size - 1) % size;

@@ -40,20 +40,24 @@ struct World {
   std::uint64_t seed;
   std::uint32_t ranks;
 
-  // The largest gradient of a rank, unscaled. Every thirtieth step it is Inf on one rank, whatever the scale.
+  // The largest gradient of a rank, unscaled. Every thirtieth step it is Inf on one rank, whatever
+  // the scale.
   [[nodiscard]] double max_abs(std::uint32_t step, std::uint32_t rank) const {
     Random of_step(seed, 1, step);
     if (of_step.uniform() < 1.0 / 30.0 && of_step.below(ranks) == rank) return 1e300;
     return 0.1 * Random(seed, mixed(step), rank).pareto(4.0);
   }
   // Of fp16 gradients that are scaled by the policy.
-  [[nodiscard]] headroom::GradientSums sums(std::uint32_t step, std::uint32_t rank, const AnyLossScale& policy) const {
+  [[nodiscard]] headroom::GradientSums sums(std::uint32_t step, std::uint32_t rank,
+                                            const AnyLossScale& policy) const {
     const double magnitude = max_abs(step, rank);
     const bool finite = magnitude * static_cast<double>(policy.loss_scale()) < 65520.0;
     return headroom::gradient_sums(headroom::GradientNorm{{finite, magnitude}, magnitude});
   }
-  // Microseconds of forward and backward: 100 ms and a little, and for one rank of a thousand much more.
-  [[nodiscard]] double microseconds(std::uint32_t launch, std::uint32_t step, std::uint32_t rank) const {
+  // Microseconds of forward and backward: 100 ms and a little, and for one rank of a thousand much
+  // more.
+  [[nodiscard]] double microseconds(std::uint32_t launch, std::uint32_t step,
+                                    std::uint32_t rank) const {
     Random random(seed, 2, (std::uint64_t{launch} << 40U) ^ (std::uint64_t{step} << 20U) ^ rank);
     const double usual = 1e5 * (1.0 + 0.02 * random.exponential());
     return random.uniform() < 1e-3 ? usual + 1e5 * random.pareto(1.2) : usual;

@@ -1,5 +1,5 @@
-// The tests fork a process for each rank. Ranks talk by Gloo over the loopback interface. The parent starts no thread of
-// libtorch, because a process with threads cannot be forked safely.
+// The tests fork a process for each rank. Ranks talk by Gloo over the loopback interface. The
+// parent starts no thread of libtorch, because a process with threads cannot be forked safely.
 
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO 1
@@ -49,11 +49,14 @@ Group join(const std::string& folder, int rank, int size) {
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
   const auto store = c10::make_intrusive<c10d::FileStore>(folder + "/store", size);
   auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
-  group->barrier()->wait();  // a rank that leaves early would close connections that others are still opening
+  // A rank that leaves early would close connections that others are still opening
+  group->barrier()->wait();
   return group;
 }
-int run_rank(const std::function<void(Group, int)>& run, const std::string& folder, int rank, int size) {
-  std::signal(SIGPIPE, SIG_IGN);  // else a write of Gloo to a rank that has ended kills this process
+int run_rank(const std::function<void(Group, int)>& run, const std::string& folder, int rank,
+             int size) {
+  // Else a write of Gloo to a rank that has ended kills this process
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     run(join(folder, rank, size), rank);
     return 0;
@@ -94,12 +97,15 @@ TEST_CASE("all ranks get the same sums") {
       CHECK(failed_ranks(size, [&](const Group& group, int rank) {
               C10dReducer reducer(group, replicas);
               for (int step = 0; step < 50; ++step) {
-                const int overflows = step % (size + 1);  // the rank that overflows; none if it is `size`
-                const GradientSums all = reducer({rank != overflows, 1.0 * step + rank, 2.0 * rank}, 5);
+                // The rank that overflows; none if it is `size`
+                const int overflows = step % (size + 1);
+                const GradientSums all =
+                    reducer({rank != overflows, 1.0 * step + rank, 2.0 * rank}, 5);
                 require(all.finite == (overflows == size), "whether all are finite");
                 if (!all.finite) continue;
                 require(all.max_abs == step + size - 1, "the largest magnitude");
-                require(all.sum_of_squares == 1.0 * size * (size - 1) / replicas, "the sum of squares");
+                require(all.sum_of_squares == 1.0 * size * (size - 1) / replicas,
+                        "the sum of squares");
               }
             }) == 0);
     }
@@ -113,14 +119,17 @@ TEST_CASE("the largest of each amax over all ranks") {
             C10dReducer reducer(group);
             for (const std::size_t count : {0U, 1U, 1000U}) {
               std::vector<float> largest(count);
-              for (std::size_t i = 0; i < count; ++i) {  // on one rank Inf, on the others a subnormal number
+              // On one rank Inf, on the others a subnormal number
+              for (std::size_t i = 0; i < count; ++i) {
                 const bool is_largest = static_cast<int>(i) % size == rank;
-                largest[i] =
-                    i % 3 == 0 && is_largest ? support::infinity() : static_cast<float>(i + (is_largest ? 1 : 0)) * 0x1p-149F;
+                largest[i] = i % 3 == 0 && is_largest
+                                 ? support::infinity()
+                                 : static_cast<float>(i + (is_largest ? 1 : 0)) * 0x1p-149F;
               }
               reducer(largest);
               for (std::size_t i = 0; i < count; ++i) {
-                require(largest[i] == (i % 3 == 0 ? support::infinity() : static_cast<float>(i + 1) * 0x1p-149F),
+                require(largest[i] == (i % 3 == 0 ? support::infinity()
+                                                  : static_cast<float>(i + 1) * 0x1p-149F),
                         "the largest");
               }
             }
@@ -138,9 +147,12 @@ TEST_CASE("if a rank's digest differs, all ranks throw an error that names the r
               return error.what();
             }
           };
-          require_contains(error_of(reducer, rank == 2 ? 8 : 7), "1 of 3 differ from rank 0, the first is rank 2");
-          require_contains(error_of(other_replicas, 7), "1 of 3 differ from rank 0, the first is rank 2");
-          require_contains(error_of(reducer, rank == 0 ? 8 : 7), "2 of 3 differ from rank 0, the first is rank 1");
+          require_contains(error_of(reducer, rank == 2 ? 8 : 7),
+                           "1 of 3 differ from rank 0, the first is rank 2");
+          require_contains(error_of(other_replicas, 7),
+                           "1 of 3 differ from rank 0, the first is rank 2");
+          require_contains(error_of(reducer, rank == 0 ? 8 : 7),
+                           "2 of 3 differ from rank 0, the first is rank 1");
           require(error_of(reducer, 7).empty(), "they may go on");
         }) == 0);
 }
@@ -151,7 +163,8 @@ TEST_CASE("a policy and a GradScaler use the report of all ranks") {
           const headroom::GradientReport here{rank != 0, rank != 0 ? 2.0 : support::infinity()};
           const headroom::DynamicLossScale policy;
           require(!all_reduce(here, reducer, policy).finite, "one rank's overflow");
-          const auto norm = all_reduce(headroom::GradientNorm{{true, 3.0 + rank}, 3.0 + rank}, reducer, policy);
+          const auto norm =
+              all_reduce(headroom::GradientNorm{{true, 3.0 + rank}, 3.0 + rank}, reducer, policy);
           require(norm.finite && norm.max_abs == 4.0 && norm.norm == 5.0, "the norm of both");
           headroom::GradScaler<> scaler;
           scaler.set_reducer(reducer);
@@ -161,10 +174,12 @@ TEST_CASE("a policy and a GradScaler use the report of all ranks") {
 }
 
 TEST_CASE("a null group and a bad number of replicas are refused") {
-  CHECK_THAT(support::message_of([] { C10dReducer reducer((Group())); }), Catch::Matchers::ContainsSubstring("null"));
+  CHECK_THAT(support::message_of([] { C10dReducer reducer((Group())); }),
+             Catch::Matchers::ContainsSubstring("null"));
   CHECK(failed_ranks(3, [](const Group& group, int) {
           for (const int replicas : {0, 2, -3, 4}) {
-            require_contains(support::message_of([&] { C10dReducer reducer(group, replicas); }), "must divide");
+            require_contains(support::message_of([&] { C10dReducer reducer(group, replicas); }),
+                             "must divide");
           }
         }) == 0);
 }

@@ -1,4 +1,5 @@
-// The kernels run on the CPU: gpu/shim. gpu/check.cpp compares bits, follows policies through overflows, and captures graphs.
+// The kernels run on the CPU: gpu/shim. gpu/check.cpp compares bits, follows policies through
+// overflows, and captures graphs.
 #include <headroom/adapters/cuda.hpp>
 #include <headroom/headroom.hpp>
 
@@ -21,7 +22,9 @@ using Scaler = gpu::LossScale<>;
 const cudaStream_t stream = nullptr;
 
 /// Of a scale of 1024, which halves after an overflow.
-Scaler make(int growth_interval = 3) { return Scaler(DynamicLossScale({1024.0F, growth_interval})); }
+Scaler make(int growth_interval = 3) {
+  return Scaler(DynamicLossScale({1024.0F, growth_interval}));
+}
 /// What f launches.
 template <class F>
 unsigned launches_of(F f) {
@@ -33,7 +36,8 @@ unsigned launches_of(F f) {
 // Numbers whose sums and roots are exact.
 struct Lists {
   std::vector<float> a = {0.0F, -3.0F * 1024.0F}, b = {4.0F * 1024.0F}, c = {12.0F * 1024.0F};
-  gpu::Gradients of_a{{{a.data(), a.size()}}}, of_b{{{b.data(), b.size()}}}, of_c{{{c.data(), c.size()}}};
+  gpu::Gradients of_a{{{a.data(), a.size()}}}, of_b{{{b.data(), b.size()}}},
+      of_c{{{c.data(), c.size()}}};
 };
 
 }  // namespace
@@ -55,7 +59,8 @@ TEST_CASE("gpu: several lists of one step have one report; each verb is one laun
   CHECK(scaler.step()->clip == 0.5);
   CHECK(scaler.step()->factor == 0.5 / 1024.0);
 
-  CHECK(launches_of([&] { scaler.unscale(lists.of_a, stream); }) == 1);  // the next step starts anew
+  // The next step starts anew
+  CHECK(launches_of([&] { scaler.unscale(lists.of_a, stream); }) == 1);
   scaler.measure(lists.of_b, stream);
   scaler.update(stream, 100.0);
   CHECK(scaler.read(stream).report.max_abs == 4.0);
@@ -73,7 +78,8 @@ TEST_CASE("gpu: several lists of one step have one report; each verb is one laun
 TEST_CASE("gpu: measure reads what this step has unscaled, if anything") {
   std::vector<__half> halves = {__float2half(3.0F * 1024.0F), __float2half(4.0F * 1024.0F)};
   std::vector<float> floats(2), in_place = {12.0F * 1024.0F, 84.0F * 1024.0F};
-  const gpu::Gradients gradients({{halves.data(), 2, floats.data()}, {&in_place[0], 1}, {&in_place[1], 1, &in_place[1]}}),
+  const gpu::Gradients gradients(
+      {{halves.data(), 2, floats.data()}, {&in_place[0], 1}, {&in_place[1], 1, &in_place[1]}}),
       sums({{halves.data(), 2, floats.data()}});
   Scaler scaler = make(100);
   const auto norm = [&] { return scaler.update(stream, 100.0), scaler.read(stream).report.norm; };
@@ -104,7 +110,8 @@ TEST_CASE("gpu: a list is unscaled once and measured once in a step, of one scal
   const gpu::Gradients into({{source.data(), 1, sum.data()}});
   Scaler scaler = make(100);
   const auto refused = [&](const char* verb, const char* what, auto call) {
-    const std::string expected = "headroom: " + std::string(verb) + ": these gradients were " + what + way_out;
+    const std::string expected =
+        "headroom: " + std::string(verb) + ": these gradients were " + what + way_out;
     CHECK(launches_of([&] { CHECK(logic_error_of(call) == expected); }) == 0);
   };
   const auto unscale = [&] { scaler.unscale(in_place, stream); };
@@ -119,7 +126,8 @@ TEST_CASE("gpu: a list is unscaled once and measured once in a step, of one scal
   scaler.accumulate(into, stream);
   refused("unscale", "unscaled in this step", [&] { scaler.unscale(into, stream); });
   scaler.measure(into, stream);
-  refused("accumulate", "unscaled and measured in this step", [&] { scaler.accumulate(into, stream); });
+  refused("accumulate", "unscaled and measured in this step",
+          [&] { scaler.accumulate(into, stream); });
   scaler.update(stream);
   CHECK(scaler.read(stream).report.norm == 5.0);
   measure();
@@ -130,7 +138,8 @@ TEST_CASE("gpu: a list is unscaled once and measured once in a step, of one scal
     Scaler other = make();
     const auto measure_there = [&] { other.measure(in_place, stream); };
     refused("measure", "used in a step of another LossScale", measure_there);
-    refused("unscale", "used in a step of another LossScale", [&] { other.unscale(in_place, stream); });
+    refused("unscale", "used in a step of another LossScale",
+            [&] { other.unscale(in_place, stream); });
     scaler.update(stream);
     other.unscale(in_place, stream);
     refused("measure", "used in a step of another LossScale", measure);
@@ -175,7 +184,8 @@ TEST_CASE("gpu: a step that is given up leaves nothing behind, in a graph or not
       cudaGraphLaunch(graph, stream);
       const auto last = scaler.read(stream);
       CHECK((!last.skipped && last.report.norm == last.report.max_abs));
-      CHECK(last.report.norm * static_cast<double>(last.loss_scale) == (is_captured ? 3072.0 : 512.0));
+      CHECK(last.report.norm * static_cast<double>(last.loss_scale) ==
+            (is_captured ? 3072.0 : 512.0));
     }
     cudaGraphDestroy(graph);
   }
@@ -188,7 +198,8 @@ TEST_CASE("gpu: a step that is given up leaves nothing behind, in a graph or not
 }
 
 namespace {
-/// The CPU's numbers of a LossScale of a fixed scale. `use` has a list's verbs in the step of its `user`, in order.
+/// The CPU's numbers of a LossScale of a fixed scale. `use` has a list's verbs in the step of its
+/// `user`, in order.
 struct OnCpu {
   struct List {
     std::vector<half> halves;  // none: the floats are scaled gradients
@@ -217,14 +228,16 @@ struct OnCpu {
   bool is_begun = false;
 };
 }  // namespace
-TEST_CASE("gpu: random calls of two scalers with two lists are refused, or have the CPU's numbers") {
+TEST_CASE(
+    "gpu: random calls of two scalers with two lists are refused, or have the CPU's numbers") {
   std::mt19937 random(5);
   const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
   int taken = 0, refused = 0;
   for (int run = 0; run < 60; ++run) {
     const float scales[] = {1024.0F, 1000.0F};
-    gpu::LossScale<ConstantLossScale> scalers[] = {gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[0])),
-                                                   gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[1]))};
+    gpu::LossScale<ConstantLossScale> scalers[] = {
+        gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[0])),
+        gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[1]))};
     OnCpu cpu[2];
     OnCpu::List here[2];
     here[0].floats.resize(700);
@@ -232,7 +245,8 @@ TEST_CASE("gpu: random calls of two scalers with two lists are refused, or have 
     here[1].halves.resize(90);
     std::vector<float> in_place(700), sums(90);
     std::vector<half> halves(90);
-    gpu::Gradients lists[] = {gpu::Gradients({{in_place.data(), 700}}), gpu::Gradients({{halves.data(), 90, sums.data()}})};
+    gpu::Gradients lists[] = {gpu::Gradients({{in_place.data(), 700}}),
+                              gpu::Gradients({{halves.data(), 90, sums.data()}})};
     for (int call = 0; call < 60; ++call) {
       const int s = below(2), l = below(2);
       const char verb = "uammuamUAb"[below(10)];
@@ -273,7 +287,8 @@ TEST_CASE("gpu: random calls of two scalers with two lists are refused, or have 
         ++(is_refused ? refused : taken);
         if (is_refused) continue;
         const GradientNorm norm = list.measured(scales[s]);
-        const GradientReport report = verb == 'm' ? GradientReport(norm) : list.run(verb, scales[s]);
+        const GradientReport report =
+            verb == 'm' ? GradientReport(norm) : list.run(verb, scales[s]);
         model.max_abs = std::max(model.max_abs, report.max_abs);
         if (verb == 'm') model.squares += norm.norm * norm.norm;
         model.is_begun = true;
@@ -289,25 +304,32 @@ TEST_CASE("gpu: random calls of two scalers with two lists are refused, or have 
 TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its name") {
   using support::message_of;
   alignas(8) float values[8] = {};
-  const auto message = [&](const std::vector<gpu::Gradient>& list) { return message_of([&] { gpu::Gradients{list}; }); };
+  const auto message = [&](const std::vector<gpu::Gradient>& list) {
+    return message_of([&] { gpu::Gradients{list}; });
+  };
   const std::string overlap = " overlap; list each tensor once, with its own destination";
-  CHECK(message({{values, 2}, {values + 4, 2}, {values, 2}}) == "headroom: gradients[0].data and gradients[2].data" + overlap);
-  CHECK(message({{values + 4, 3}, {values, 5}}) == "headroom: gradients[0].data and gradients[1].data" + overlap);
+  CHECK(message({{values, 2}, {values + 4, 2}, {values, 2}}) ==
+        "headroom: gradients[0].data and gradients[2].data" + overlap);
+  CHECK(message({{values + 4, 3}, {values, 5}}) ==
+        "headroom: gradients[0].data and gradients[1].data" + overlap);
   CHECK(message({{values, 1}, {values + 4, 1}, {values + 2, 1, values + 4}}) ==
         "headroom: gradients[1].data and gradients[2].destination" + overlap);
   const auto halves = reinterpret_cast<__half*>(values);
-  CHECK(message({{halves, 4, values}}) == "headroom: gradients[0].data and gradients[0].destination" + overlap);
+  CHECK(message({{halves, 4, values}}) ==
+        "headroom: gradients[0].data and gradients[0].destination" + overlap);
   CHECK(message({{values, 4, values}, {values + 4, 2, values + 6}, {values, 0}}).empty());
-  CHECK(message({{values, 1}, {static_cast<double*>(nullptr), 5}}) == "headroom: gradients[1].data is null");
+  CHECK(message({{values, 1}, {static_cast<double*>(nullptr), 5}}) ==
+        "headroom: gradients[1].data is null");
   CHECK(message({{halves, 1, reinterpret_cast<float*>(halves + 3)}}) ==
         "headroom: gradients[0].destination is not aligned to the size of its elements");
 
   shim::strange = values + 2;
-  for (const cudaPointerAttributes memory :
-       {cudaPointerAttributes{cudaMemoryTypeUnregistered, -1}, cudaPointerAttributes{cudaMemoryTypeDevice, 1}}) {
+  for (const cudaPointerAttributes memory : {cudaPointerAttributes{cudaMemoryTypeUnregistered, -1},
+                                             cudaPointerAttributes{cudaMemoryTypeDevice, 1}}) {
     shim::strange_memory = memory;
     CHECK(message({{values, 1}, {values + 2, 1}}) ==
-          "headroom: gradients[1].data is memory that device 0 cannot access: of the host and not registered, or of another "
+          "headroom: gradients[1].data is memory that device 0 cannot access: of the host and not "
+          "registered, or of another "
           "device");
     shim::can_access = 1;
     CHECK(message({{values, 1}, {values + 2, 1}}).empty());
@@ -324,7 +346,8 @@ TEST_CASE("gpu: lists and scalers are used with their device") {
   shim::device = 1;
   const gpu::Gradients there;
   const auto message = [](const std::string& verb) {
-    return "headroom: " + verb + ": this object is of device 0, but device 1 is current; call cudaSetDevice";
+    return "headroom: " + verb +
+           ": this object is of device 0, but device 1 is current; call cudaSetDevice";
   };
   CHECK(logic_error_of([&] { scaler.measure(lists.of_a, stream); }) == message("measure"));
   CHECK(logic_error_of([&] { scaler.total(stream); }) == message("total"));
@@ -361,7 +384,8 @@ TEST_CASE("gpu: a double whose square overflows is finite, unless the step clips
     const auto last = scaler.read(stream);
     CHECK((last.report.finite == !clips && last.report.norm == HUGE_VAL && last.skipped == clips));
     std::vector<double> on_cpu = values;
-    CHECK(last.report.finite == (clips ? unscale_and_clip_in_place(on_cpu, 1024.0F, max_norm).finite : measure(values).finite));
+    CHECK(last.report.finite == (clips ? unscale_and_clip_in_place(on_cpu, 1024.0F, max_norm).finite
+                                       : measure(values).finite));
     CHECK(last.report.max_abs == (clips ? HUGE_VAL : 1e200 / 1024.0));
     CHECK(scaler.step()->clip == 1.0);
   }
@@ -381,11 +405,14 @@ using measure_t = decltype(std::declval<Scaler&>().measure(std::declval<List>(),
 template <class List>
 using unscale_t = decltype(std::declval<Scaler&>().unscale(std::declval<List>(), cudaStream_t{}));
 template <class List>
-using accumulate_t = decltype(std::declval<Scaler&>().accumulate(std::declval<List>(), cudaStream_t{}));
+using accumulate_t =
+    decltype(std::declval<Scaler&>().accumulate(std::declval<List>(), cudaStream_t{}));
 template <template <class> class Call>
 constexpr bool takes_only_lasting_lists =
-    headroom::detail::is_detected_v<Call, const gpu::Gradients&>&& headroom::detail::is_detected_v<Call, gpu::Gradients&> &&
-    !headroom::detail::is_detected_v<Call, gpu::Gradients> && !headroom::detail::is_detected_v<Call, const gpu::Gradients>;
+    headroom::detail::is_detected_v<Call, const gpu::Gradients&>&&
+        headroom::detail::is_detected_v<Call, gpu::Gradients&> &&
+    !headroom::detail::is_detected_v<Call, gpu::Gradients> &&
+    !headroom::detail::is_detected_v<Call, const gpu::Gradients>;
 static_assert(takes_only_lasting_lists<measure_t> && takes_only_lasting_lists<unscale_t> &&
               takes_only_lasting_lists<accumulate_t>);
 
@@ -395,23 +422,28 @@ TEST_CASE("gpu: mistakes are refused by messages") {
   using support::message_of;
   std::vector<__half> halves(2);
   std::vector<float> floats(2);
-  const gpu::Gradients in_place({{floats.data(), 2}, {halves.data(), 2}}), into({{halves.data(), 2, floats.data()}});
+  const gpu::Gradients in_place({{floats.data(), 2}, {halves.data(), 2}}),
+      into({{halves.data(), 2, floats.data()}});
   CHECK(logic_error_of([&] { scaler.unscale(in_place, stream); }) ==
-        "headroom: unscale: gradients[1] is fp16 without a destination, where most gradients would become 0");
+        "headroom: unscale: gradients[1] is fp16 without a destination, where most gradients would "
+        "become 0");
   CHECK(logic_error_of([&] { scaler.accumulate(in_place, stream); }) ==
         "headroom: accumulate: gradients[0] has no destination");
   CHECK(logic_error_of([&] { scaler.update(stream); }) ==
         "headroom: update: no gradients were unscaled or measured since the last update");
   CHECK_FALSE(scaler.step()->taken);  // nothing steps before the first update
-  CHECK((*scaler.found_inf() == 1.0F && scaler.step()->factor == 0.0 && scaler.step()->clip == 0.0));
+  CHECK(
+      (*scaler.found_inf() == 1.0F && scaler.step()->factor == 0.0 && scaler.step()->clip == 0.0));
   CHECK(launches_of([&] { scaler.unscale<allow_fp16_gradients>(in_place, stream); }) == 1);
   CHECK(logic_error_of([&] { scaler.update(stream, 1.0); }) ==
         "headroom: update: max_norm is 1, but nothing was measured in this step");
   scaler.measure(into, stream);
   const std::string rest = "; it must be 0 or more (Inf: no clipping)";
   CHECK(message_of([&] { scaler.update(stream, -1.0); }) == "headroom: max_norm is -1" + rest);
-  CHECK(message_of([&] { scaler.update(stream, std::nan("")); }) == "headroom: max_norm is nan" + rest);
-  CHECK(message_of([&] { scaler.total(stream, 0); }) == "headroom: replicas is 0; it must be 1 or more");
+  CHECK(message_of([&] { scaler.update(stream, std::nan("")); }) ==
+        "headroom: max_norm is nan" + rest);
+  CHECK(message_of([&] { scaler.total(stream, 0); }) ==
+        "headroom: replicas is 0; it must be 1 or more");
   scaler.update(stream, 0.0);
   CHECK_FALSE(logic_error_of([&] { scaler.update(stream, 0.0); }).empty());  // a new step
   for (const dtype_code dtype : {dtype_code::fp8_e4m3, dtype_code::int32, dtype_code{}})
@@ -454,7 +486,8 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   const float* const address = scaler.loss_scale();
   scaler.set(snapshot, stream);
   CHECK(*address == 8.0F);
-  CHECK_FALSE(logic_error_of([&] { scaler.update(stream); }).empty());  // what was measured before `set` is forgotten
+  // What was measured before `set` is forgotten
+  CHECK_FALSE(logic_error_of([&] { scaler.update(stream); }).empty());
   const gpu::Gradients nothing;
   scaler.measure(nothing, stream);
   scaler.update(stream);
@@ -475,9 +508,11 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
 }
 
 TEST_CASE("gpu: an empty list is measured without a launch") {
-  const gpu::Gradients nothing, other, empty({{static_cast<float*>(nullptr), 0}, {static_cast<__half*>(nullptr), 0}});
+  const gpu::Gradients nothing, other,
+      empty({{static_cast<float*>(nullptr), 0}, {static_cast<__half*>(nullptr), 0}});
   Scaler scaler = make();
-  CHECK(launches_of([&] { scaler.measure(nothing, stream), scaler.unscale(nothing, stream); }) == 0);
+  CHECK(launches_of([&] { scaler.measure(nothing, stream), scaler.unscale(nothing, stream); }) ==
+        0);
   scaler.accumulate(other, stream);
   scaler.measure(empty, stream);
   scaler.update(stream, 1.0);
@@ -512,10 +547,11 @@ TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks n
     if (std::exchange(shim::next_error, cudaSuccess) != cudaSuccess) break;
   }
   std::set<std::string> expected;
-  for (const char* call :
-       {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost", "cudaEventCreateWithFlags", "try_kernel",
-        "measure_kernel", "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync", "cudaEventRecord",
-        "cudaEventQuery", "cudaEventSynchronize", "cudaPointerGetAttributes", "cudaFuncGetAttributes", "cudaMemsetAsync"})
+  for (const char* call : {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost",
+                           "cudaEventCreateWithFlags", "try_kernel", "measure_kernel",
+                           "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync",
+                           "cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize",
+                           "cudaPointerGetAttributes", "cudaFuncGetAttributes", "cudaMemsetAsync"})
     expected.insert("headroom: " + std::string(call) + ": out of memory");
   CHECK(messages == expected);
 }
@@ -533,7 +569,8 @@ struct Different {
 TEST_CASE("gpu: a policy whose device code differs is refused") {
   const std::size_t before = shim::allocations;
   CHECK(support::logic_error_of([] { gpu::LossScale<Different>(); }) ==
-        "headroom: the policy's adjust has another result on the device than on the host: write __host__ __device__ before it "
+        "headroom: the policy's adjust has another result on the device than on the host: write "
+        "__host__ __device__ before it "
         "and before "
         "all that it calls");
   CHECK(shim::allocations == before);

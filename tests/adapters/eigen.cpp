@@ -92,7 +92,8 @@ using ColDouble = Plain<Dynamic<double, Eigen::ColMajor>>;
 using TensorHalf = TensorCase<Eigen::half, Eigen::ColMajor>;
 
 // Leaves that own their elements are not compared for overlap; views are.
-static_assert(headroom::detail::owns_elements_v<Eigen::MatrixXf> && headroom::detail::owns_elements_v<Eigen::Vector3f>);
+static_assert(headroom::detail::owns_elements_v<Eigen::MatrixXf> &&
+              headroom::detail::owns_elements_v<Eigen::Vector3f>);
 static_assert(headroom::detail::owns_elements_v<Eigen::Tensor<float, 3>>);
 static_assert(!headroom::detail::owns_elements_v<Eigen::Map<Eigen::VectorXf>> &&
               !headroom::detail::owns_elements_v<Eigen::TensorMap<Eigen::Tensor<float, 3>>>);
@@ -164,9 +165,11 @@ TEST_CASE("a const view of a matrix can be read") {
 TEST_CASE("shapes of Eigen matrices must match") {
   Eigen::MatrixXf source = Eigen::MatrixXf::Ones(2, 3);
   Eigen::MatrixXf destination = Eigen::MatrixXf::Constant(3, 2, 7.0F);
-  CHECK_THROWS_WITH(headroom::cast_into(source, destination), ContainsSubstring("2x3") && ContainsSubstring("3x2"));
+  CHECK_THROWS_WITH(headroom::cast_into(source, destination),
+                    ContainsSubstring("2x3") && ContainsSubstring("3x2"));
   CHECK((destination.array() == 7.0F).all());
-  // A row may be copied into a column of the same size, and a matrix without gaps into a flat vector.
+  // A row may be copied into a column of the same size, and a matrix without gaps into a flat
+  // vector.
   Eigen::RowVector3f row;
   headroom::cast_into(source.row(0).eval(), row);
   std::vector<headroom::half> flat(6);
@@ -183,7 +186,8 @@ using ByRows = Eigen::SparseMatrix<float, Eigen::RowMajor>;
 using Vector = Eigen::SparseVector<float>;
 
 template <class Sparse>
-Sparse with(Eigen::Index rows, Eigen::Index columns, std::initializer_list<Eigen::Triplet<float>> values) {
+Sparse with(Eigen::Index rows, Eigen::Index columns,
+            std::initializer_list<Eigen::Triplet<float>> values) {
   Sparse sparse(rows, columns);
   sparse.setFromTriplets(values.begin(), values.end());
   return sparse;
@@ -196,9 +200,13 @@ Vector vector_with(Eigen::Index size, Eigen::Index place) {
 
 template <class Source, class Destination>
 void check_refused(const Source& source, Destination destination) {
-  const auto says_so = ContainsSubstring("source and destination have their elements in different places");
+  const auto says_so =
+      ContainsSubstring("source and destination have their elements in different places");
   CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), says_so);
-  CHECK_THAT(message_of([&] { (void)headroom::ConstantLossScale(2.0F).unscale_into(source, destination); }), says_so);
+  CHECK_THAT(message_of([&] {
+               (void)headroom::ConstantLossScale(2.0F).unscale_into(source, destination);
+             }),
+             says_so);
 }
 
 }  // namespace
@@ -211,7 +219,8 @@ TEST_CASE("sparse matrices and vectors must have their elements in the same plac
   check_refused(matrix, with<Matrix>(5, 4, {{0, 0, 1.0F}, {2, 1, 1.0F}}));  // rows
   check_refused(matrix, with<Matrix>(4, 5, {{0, 0, 1.0F}, {2, 1, 1.0F}}));  // columns
   check_refused(matrix, with<Matrix>(4, 4, {{0, 0, 1.0F}, {2, 2, 1.0F}}));  // outer index
-  check_refused(matrix, with<Matrix>(4, 4, {{0, 0, 1.0F}, {3, 1, 1.0F}}));  // inner index of the last element
+  // Inner index of the last element
+  check_refused(matrix, with<Matrix>(4, 4, {{0, 0, 1.0F}, {3, 1, 1.0F}}));
   // The transpose, stored by rows: its arrays are the same.
   check_refused(matrix, with<ByRows>(4, 4, {{0, 0, 1.0F}, {1, 2, 1.0F}}));
 
@@ -226,7 +235,8 @@ TEST_CASE("the elements of a sparse matrix are its stored values, and it must be
   Matrix sparse(4, 5);
   sparse.insert(1, 1) = 2.0F;
   sparse.insert(3, 4) = -6.0F;
-  const auto says_so = ContainsSubstring("<0> is a sparse matrix that is not compressed: call makeCompressed() on it");
+  const auto says_so = ContainsSubstring(
+      "<0> is a sparse matrix that is not compressed: call makeCompressed() on it");
   CHECK_THAT(message_of([&] { (void)headroom::all_finite(std::tie(sparse)); }), says_so);
   CHECK_THAT(message_of([&] { (void)headroom::cast<Eigen::half>(std::tie(sparse)); }), says_so);
   sparse.makeCompressed();

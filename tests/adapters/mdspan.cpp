@@ -68,7 +68,9 @@ struct ViewCase {
     static std::vector<float> memory((n_rows + 1) * n_cols);
     return {memory.data()};
   }
-  static float& at(const View& view, std::size_t i, std::size_t j) { return view.first[j * (n_rows + 1) + i]; }
+  static float& at(const View& view, std::size_t i, std::size_t j) {
+    return view.first[j * (n_rows + 1) + i];
+  }
 };
 
 struct Layer {
@@ -85,7 +87,8 @@ TEST_CASE("an mdspan is a leaf, also without dimensions") {
   std::vector<float> memory((n_rows + 1) * n_cols, 1.0F);
   memory[n_rows] = 100.0F;  // in a gap
   const Span span{memory.data()};
-  CHECK(headroom::measure(span).norm * headroom::measure(span).norm == Catch::Approx(n_rows * n_cols));
+  CHECK(headroom::measure(span).norm * headroom::measure(span).norm ==
+        Catch::Approx(n_rows * n_cols));
   CHECK(headroom::element_count(span) == n_rows * n_cols);
   CHECK(headroom::element_count(Scalar<float>{memory.data()}) == 1);
 }
@@ -94,7 +97,8 @@ TEST_CASE("views stand beside other nodes of a tree") {
   std::vector<float> memory((n_rows + 1) * n_cols, 1.0F);
   std::map<std::string, Layer> layers{{"a", {{memory.data()}, 3.0F}}};
   const auto tree = std::make_pair(std::ref(layers), 4.0F);
-  CHECK(support::paths_of(tree) == std::vector<std::string>{"first[\"a\"].weight", "first[\"a\"].bias", "second"});
+  CHECK(support::paths_of(tree) ==
+        std::vector<std::string>{"first[\"a\"].weight", "first[\"a\"].bias", "second"});
   CHECK(headroom::measure(tree).max_abs == 4.0);
 }
 

@@ -1,5 +1,6 @@
-// mpirun starts this with 4 ranks. Each rank runs all test cases in the same order. The tests also pass with one rank. The
-// ranks sleep while they wait: see support/sleeping_yield.cpp. build/mpich.sh runs this with MPICH.
+// mpirun starts this with 4 ranks. Each rank runs all test cases in the same order. The tests also
+// pass with one rank. The ranks sleep while they wait: see support/sleeping_yield.cpp.
+// build/mpich.sh runs this with MPICH.
 
 #include <headroom/adapters/mpi.hpp>
 #include <headroom/dtype/float8.hpp>
@@ -46,11 +47,13 @@ void note(int& calls, int count, MPI_Datatype type) {
 struct World {
   int rank = 0, size = 1;
   World() {
-    int level = std::getenv("HEADROOM_TEST_SERIALIZED") != nullptr ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE;
+    int level = std::getenv("HEADROOM_TEST_SERIALIZED") != nullptr ? MPI_THREAD_SERIALIZED
+                                                                   : MPI_THREAD_MULTIPLE;
     MPI_Init_thread(nullptr, nullptr, level, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    const char* const launched = std::getenv("HEADROOM_TEST_RANKS");  // otherwise each rank could be alone, and compare nothing
+    // Otherwise each rank could be alone, and compare nothing
+    const char* const launched = std::getenv("HEADROOM_TEST_RANKS");
     if (launched != nullptr && std::to_string(size) != launched) {
       std::fprintf(stderr, "%s ranks were launched, but this is one of %d\n", launched, size);
       std::exit(1);
@@ -68,11 +71,13 @@ std::shared_ptr<headroom::MpiReducer> outlives_mpi;
 }  // namespace
 
 extern "C" {
-int MPI_Allreduce(const void* from, void* into, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+int MPI_Allreduce(const void* from, void* into, int count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm comm) {
   note(wire.reductions, count, type);
   return wire.breaks ? MPI_ERR_INTERN : PMPI_Allreduce(from, into, count, type, op, comm);
 }
-int MPI_Allgather(const void* from, int n, MPI_Datatype type, void* into, int m, MPI_Datatype t, MPI_Comm comm) {
+int MPI_Allgather(const void* from, int n, MPI_Datatype type, void* into, int m, MPI_Datatype t,
+                  MPI_Comm comm) {
   note(wire.gathers, n, type);
   return wire.breaks ? MPI_ERR_INTERN : PMPI_Allgather(from, n, type, into, m, t, comm);
 }
@@ -179,7 +184,8 @@ TEST_CASE("the largest of each amax over all ranks, from one all-reduce") {
 TEST_CASE("replicas divide the number of ranks") {
   for (const int replicas : {0, -1, world().size + 1}) {
     const std::string expected = "replicas is " + std::to_string(replicas);
-    CHECK_THAT(support::message_of([&] { MpiReducer reducer(MPI_COMM_WORLD, replicas); }), ContainsSubstring(expected));
+    CHECK_THAT(support::message_of([&] { MpiReducer reducer(MPI_COMM_WORLD, replicas); }),
+               ContainsSubstring(expected));
   }
 }
 
@@ -194,7 +200,8 @@ TEST_CASE("gradients that several ranks hold are counted once, in a policy and i
   const GradientNorm norm = all_reduce(GradientNorm{{true, own}, own}, reducer, policy);
   CHECK((norm.finite && norm.max_abs == columns));
   CHECK(norm.norm == Approx(std::sqrt(squares)));
-  const GradientReport report = all_reduce(GradientReport{world().rank != size - 1, own}, reducer, policy);
+  const GradientReport report =
+      all_reduce(GradientReport{world().rank != size - 1, own}, reducer, policy);
   CHECK((!report.finite && bits_of(report.max_abs) == headroom::binary64::infinity_bits));
 
   headroom::GradScaler<> scaler;
@@ -208,14 +215,18 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
   if (world().size < 2) return;
   const bool is_odd_one = world().rank == 1;
   const std::string size = std::to_string(world().size);
-  const auto says_so = ContainsSubstring("out of step: 1 of " + size + " differ from rank 0, the first is rank 1;");
+  const auto says_so =
+      ContainsSubstring("out of step: 1 of " + size + " differ from rank 0, the first is rank 1;");
   MpiReducer reducer(MPI_COMM_WORLD);
-  CHECK_THAT(reduction_error_of([&] { (void)reducer(GradientSums(), is_odd_one ? 8 : 7); }), says_so);
+  CHECK_THAT(reduction_error_of([&] { (void)reducer(GradientSums(), is_odd_one ? 8 : 7); }),
+             says_so);
   CHECK(reducer(GradientSums(), 7).finite);  // the communicator still works
   MpiReducer other_replicas(MPI_COMM_WORLD, is_odd_one ? world().size : 1);
   CHECK_THAT(reduction_error_of([&] { (void)other_replicas(GradientSums()); }), says_so);
   const headroom::DynamicLossScale policy;
-  const auto reduce = [&] { (void)all_reduce(GradientReport(), reducer, is_odd_one ? policy.adjust(true) : policy); };
+  const auto reduce = [&] {
+    (void)all_reduce(GradientReport(), reducer, is_odd_one ? policy.adjust(true) : policy);
+  };
   CHECK_THAT(reduction_error_of(reduce), says_so);
 
   headroom::GradScaler<> scaler;
@@ -223,7 +234,8 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
   Shard one{{{scaler.scale(1.0F)}}}, two = one;
   (void)scaler.step(one);
   scaler.update();
-  if (is_odd_one) scaler.load_state_dict(headroom::GradScaler<>().state_dict());  // an older checkpoint
+  // An older checkpoint
+  if (is_odd_one) scaler.load_state_dict(headroom::GradScaler<>().state_dict());
   one.grads = two.grads = {{scaler.scale(1.0F)}};
   CHECK_THAT(reduction_error_of([&] { (void)scaler.step(one); }), says_so);
   scaler.load_state_dict(headroom::GradScaler<>().state_dict());
@@ -241,7 +253,8 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
 TEST_CASE("an error that MPI returns is thrown") {
   MpiReducer reducer((world(), MPI_COMM_WORLD));
   wire.breaks = true;
-  CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) == "headroom: MPI_Allgather failed");
+  CHECK(reduction_error_of([&] { (void)reducer(GradientSums()); }) ==
+        "headroom: MPI_Allgather failed");
   std::vector<float> amaxes{1.0F};
   CHECK(reduction_error_of([&] { reducer(amaxes); }) == "headroom: MPI_Allreduce failed");
   wire.breaks = false;
@@ -249,15 +262,16 @@ TEST_CASE("an error that MPI returns is thrown") {
 
 namespace {
 
-/// Runs a policy on ranks that have gradients of their own, sometimes none, and sometimes with Inf. Each rank also runs it
-/// alone with the gradients of all. Returns the number of differences.
+/// Runs a policy on ranks that have gradients of their own, sometimes none, and sometimes with Inf.
+/// Each rank also runs it alone with the gradients of all. Returns the number of differences.
 template <class Policy>
 int differences_in_run(const MpiReducer& reducer, const Policy& policy, std::uint32_t seed) {
   std::mt19937 random(seed);
   int faults = 0;
   headroom::GradScaler<Policy> alone(policy), scaler(policy);
   scaler.set_reducer(reducer);
-  alone.set_reducer([](const headroom::GradientSums& sums) { return sums; });  // it, too, steps without gradients
+  // It, too, steps without gradients
+  alone.set_reducer([](const headroom::GradientSums& sums) { return sums; });
   const std::size_t optimizers = 1 + random() % 2;
   const double max_norm = random() % 2 == 0 ? 10.0 : 1e30;
   for (int step = 0; step < 8; ++step) {
@@ -268,7 +282,8 @@ int differences_in_run(const MpiReducer& reducer, const Policy& policy, std::uin
       for (int rank = 0; rank < world().size; ++rank) {
         for (std::size_t leaf = random() % 3; leaf > 0; --leaf) {
           support::Weights grads(random() % 4);
-          for (float& grad : grads) grad = static_cast<float>(static_cast<int>(random() % 17) - 8) * scale;
+          for (float& grad : grads)
+            grad = static_cast<float>(static_cast<int>(random() % 17) - 8) * scale;
           if (random() % 40 == 0 && !grads.empty()) grads[0] = support::infinity();
           whole[o].grads.push_back(grads);
           if (rank == world().rank) own[o].grads.push_back(std::move(grads));
@@ -277,8 +292,12 @@ int differences_in_run(const MpiReducer& reducer, const Policy& policy, std::uin
       const GradientNorm expected = alone.unscale_and_clip_(whole[o], max_norm);
       const GradientNorm found = scaler.unscale_and_clip_(own[o], max_norm);
       const bool skips = alone.step(whole[o]).skipped, skipped = scaler.step(own[o]).skipped;
-      const bool same_norm = expected.finite ? std::abs(found.norm - expected.norm) <= 1e-12 * expected.norm : !found.finite;
-      faults += skipped == skips && same_norm && bits_of(found.max_abs) == bits_of(expected.max_abs) ? 0 : 1;
+      const bool same_norm = expected.finite
+                                 ? std::abs(found.norm - expected.norm) <= 1e-12 * expected.norm
+                                 : !found.finite;
+      faults += skipped == skips && same_norm && bits_of(found.max_abs) == bits_of(expected.max_abs)
+                    ? 0
+                    : 1;
       faults += own[o].steps == (skips ? 0 : 1) ? 0 : 1;
     }
     alone.update();
@@ -299,7 +318,8 @@ TEST_CASE("ranks decide alike: the scales are those of one process that sees all
     CAPTURE(run);
     const auto seed = static_cast<std::uint32_t>(random());
     REQUIRE(differences_in_run(reducer, headroom::DynamicLossScale(config), seed) == 0);
-    REQUIRE(differences_in_run(reducer, headroom::AmaxLossScale(), seed) == 0);  // uses the magnitudes
+    // Uses the magnitudes
+    REQUIRE(differences_in_run(reducer, headroom::AmaxLossScale(), seed) == 0);
   }
 }
 
@@ -322,8 +342,8 @@ TEST_CASE("ranks decide alike with the optimizers in other threads") {
 
 namespace {
 
-/// Quantizes in several steps what this rank has of two tensors, and what all ranks have. Returns the number of differences
-/// between their scales.
+/// Quantizes in several steps what this rank has of two tensors, and what all ranks have. Returns
+/// the number of differences between their scales.
 template <class Rule>
 int differences_in_scales(MPI_Comm comm) {
   int rank = 0, size = 1;
@@ -339,7 +359,8 @@ int differences_in_scales(MPI_Comm comm) {
     for (int from = 0; from < size; ++from) {
       for (std::size_t leaf = 0; leaf < 2; ++leaf) {
         for (std::size_t left = random() % 3; left > 0; --left) {
-          const float value = random() % 20 == 0 ? support::infinity() : static_cast<float>(random() % 1000);
+          const float value =
+              random() % 20 == 0 ? support::infinity() : static_cast<float>(random() % 1000);
           whole[leaf].push_back(value);
           if (from == rank) own[leaf].push_back(value);
         }

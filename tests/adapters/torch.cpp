@@ -27,10 +27,12 @@ using support::same_bits;
 using support::some;
 using torch::Tensor;
 
-TEST_CASE("an optimizer of libtorch steps with unscaled gradients, and is skipped if they overflow") {
+TEST_CASE(
+    "an optimizer of libtorch steps with unscaled gradients, and is skipped if they overflow") {
   torch::manual_seed(4);
   for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
-    Tensor weight = parameter({4, 3}, dtype), bias = parameter({3}, dtype), unused = parameter({2}, dtype);
+    Tensor weight = parameter({4, 3}, dtype), bias = parameter({3}, dtype),
+           unused = parameter({2}, dtype);
     torch::optim::SGD optimizer({weight, unused, bias}, 0.5);
     GradScaler<> scaler(1024.0);
     const Tensor before = weight.detach().clone();
@@ -60,16 +62,19 @@ TEST_CASE("gradients are clipped by their norm") {
     const Tensor grads[] = {some({40, 30}), some({30})};
     weight.mutable_grad() = grads[0] * 1000;
     bias.mutable_grad() = grads[1] * 1000;
-    const double expected = std::sqrt(grads[0].square().sum().item<double>() + grads[1].square().sum().item<double>());
+    const double expected =
+        std::sqrt(grads[0].square().sum().item<double>() + grads[1].square().sum().item<double>());
     CHECK(scaler.unscale_and_clip_(optimizer, max_norm).norm == Catch::Approx(expected));
     const double factor = std::min(1.0, max_norm / expected);
-    CHECK((torch::allclose(weight.grad(), grads[0] * factor) && torch::allclose(bias.grad(), grads[1] * factor)));
+    CHECK((torch::allclose(weight.grad(), grads[0] * factor) &&
+           torch::allclose(bias.grad(), grads[1] * factor)));
   }
 }
 
 TEST_CASE("a parameter in several groups is unscaled once") {
   Tensor shared = parameter({3}), other = parameter({2});
-  torch::optim::SGD optimizer({torch::optim::OptimizerParamGroup({shared, other}), torch::optim::OptimizerParamGroup({shared})},
+  torch::optim::SGD optimizer({torch::optim::OptimizerParamGroup({shared, other}),
+                               torch::optim::OptimizerParamGroup({shared})},
                               torch::optim::SGDOptions(1.0));
   shared.mutable_grad() = torch::full({3}, 1024.0F);
   other.mutable_grad() = torch::full({2}, 2048.0F);
@@ -84,8 +89,8 @@ TEST_CASE("sparse gradients are coalesced before they are checked") {
   for (const bool overflows : {false, true}) {
     Tensor weight = parameter({4});
     const float large = overflows ? 3e38F : 512.0F;
-    weight.mutable_grad() =
-        torch::sparse_coo_tensor(torch::tensor({{1, 1, 3}}, torch::kLong), torch::tensor({large, large, 2048.0F}), {4});
+    weight.mutable_grad() = torch::sparse_coo_tensor(torch::tensor({{1, 1, 3}}, torch::kLong),
+                                                     torch::tensor({large, large, 2048.0F}), {4});
     torch::optim::SGD optimizer({weight}, 1.0);
     GradScaler<> scaler(1024.0);
     CHECK(scaler.unscale_(optimizer).finite == !overflows);
@@ -106,7 +111,8 @@ TEST_CASE("sparse gradients are coalesced before they are checked") {
 TEST_CASE("a training with a power of two as scale has the same bits as one without") {
   const auto train = [](bool enabled) {
     torch::manual_seed(6);
-    torch::nn::Sequential model(torch::nn::Linear(5, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1));
+    torch::nn::Sequential model(torch::nn::Linear(5, 8), torch::nn::Tanh(),
+                                torch::nn::Linear(8, 1));
     torch::optim::Adam optimizer(model->parameters(), 0.01);
     GradScaler<> scaler(1024.0, 2.0, 0.5, 7, enabled);
     for (int step = 0; step < 50; ++step) {
@@ -125,7 +131,9 @@ TEST_CASE("a training with a power of two as scale has the same bits as one with
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(same_bits(scaled[i], plain[i]));
 }
 
-TEST_CASE("an optimizer without gradients is skipped, and fp16 gradients are a logic error, as in torch") {
+TEST_CASE(
+    "an optimizer without gradients is skipped, and fp16 gradients are a logic error, as in "
+    "torch") {
   Tensor weight = parameter({3});
   torch::optim::SGD optimizer({weight}, 1.0);
   GradScaler<> scaler;
@@ -145,7 +153,8 @@ TEST_CASE("an optimizer without gradients is skipped, and fp16 gradients are a l
     CHECK_THAT(logic_error_of(refused), ContainsSubstring("in libtorch by parameters in float"));
   }
   CHECK(weight.grad().equal(torch::ones({3})));
-  const auto taken = scaler.step_gradients(narrow.grad(), [](Tensor& grads) { return grads.scalar_type(); });
+  const auto taken =
+      scaler.step_gradients(narrow.grad(), [](Tensor& grads) { return grads.scalar_type(); });
   CHECK(taken.value == torch::kFloat);
   CHECK(taken.report.max_abs == 1.0 / 32768);
 }
@@ -157,8 +166,10 @@ bool has_dimensions(const Tensor& tensor) {
 }
 }  // namespace
 
-TEST_CASE("the first gradient that overflowed is reported by its number, on the CPU and elsewhere") {
-  std::vector<Tensor> parameters = {parameter({2}), parameter({3}), parameter({2, 2}), parameter({4})};
+TEST_CASE(
+    "the first gradient that overflowed is reported by its number, on the CPU and elsewhere") {
+  std::vector<Tensor> parameters = {parameter({2}), parameter({3}), parameter({2, 2}),
+                                    parameter({4})};
   torch::optim::SGD optimizer(parameters, 1.0);
   parameters[0].mutable_grad() = torch::ones({2});  // the gradient of parameter 1 stays undefined
   parameters[2].mutable_grad() = torch::ones({2, 2});
@@ -174,17 +185,22 @@ TEST_CASE("the first gradient that overflowed is reported by its number, on the 
     CHECK((found.inf_count == 1 && found.nan_count == 1 && found.leaf == 1));
   };
   check(*result.nonfinite);
-  std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(), parameters[3].grad()};
-  const auto find = [&gradients](auto dimensions) {  // gradients with other dimensions take the path for other devices
-    return headroom::detail::aten::GradientVerbs<has_dimensions<decltype(dimensions)::value>>::find_nonfinite(
-        gradients, headroom::parallel(2));
+  std::vector<Tensor> gradients = {parameters[0].grad(), parameters[2].grad(),
+                                   parameters[3].grad()};
+  // Gradients with other dimensions take the path for other devices
+  const auto find = [&gradients](auto dimensions) {
+    return headroom::detail::aten::GradientVerbs<
+        has_dimensions<decltype(dimensions)::value>>::find_nonfinite(gradients,
+                                                                     headroom::parallel(2));
   };
   const std::integral_constant<int, 9> nowhere;
   check(find(nowhere).value());
   check(find(std::integral_constant<int, 1>()).value());
   check(find(std::integral_constant<int, 2>()).value());
-  gradients.push_back(torch::full({2, 3}, -std::numeric_limits<float>::infinity()).to(torch::kHalf).t());
-  gradients.push_back(torch::full({3}, std::numeric_limits<double>::quiet_NaN(), torch::kDouble).to_sparse());
+  gradients.push_back(
+      torch::full({2, 3}, -std::numeric_limits<float>::infinity()).to(torch::kHalf).t());
+  gradients.push_back(
+      torch::full({3}, std::numeric_limits<double>::quiet_NaN(), torch::kDouble).to_sparse());
   gradients.push_back(torch::empty({0}));
   CHECK((find(nowhere)->inf_count == 7 && find(nowhere)->nan_count == 4));
   gradients.resize(1);
@@ -215,8 +231,9 @@ struct Fused : torch::optim::SGD {
 // step(closure) is refused, because gradients that the closure computes would stay scaled.
 template <class... Args>
 constexpr bool can_step =
-    headroom::detail::is_detected_v<headroom::detail::step_t, headroom::optimizer_traits<torch::optim::SGD>, torch::optim::SGD,
-                                    Args...>;
+    headroom::detail::is_detected_v<headroom::detail::step_t,
+                                    headroom::optimizer_traits<torch::optim::SGD>,
+                                    torch::optim::SGD, Args...>;
 static_assert(can_step<> && !can_step<Tensor (*)()>);
 }  // namespace
 

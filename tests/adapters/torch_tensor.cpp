@@ -31,7 +31,8 @@ bool is_float(const Tensor& tensor) { return tensor.scalar_type() == torch::kFlo
 TEST_CASE("the verbs work on tensors of any dtype") {
   torch::manual_seed(1);
   for (const auto dtype : dtypes) {
-    const std::vector<Tensor> tensors = {some({3, 5}, dtype), some({70000}, dtype), some({}, dtype), some({0}, dtype)};
+    const std::vector<Tensor> tensors = {some({3, 5}, dtype), some({70000}, dtype), some({}, dtype),
+                                         some({0}, dtype)};
     CHECK(headroom::leaf_count(tensors) == 4);
     CHECK(headroom::element_count(tensors) == 70016);
     CHECK(headroom::all_finite(tensors));
@@ -39,14 +40,17 @@ TEST_CASE("the verbs work on tensors of any dtype") {
     double squares = 0.0, largest = 0.0;
     for (const Tensor& tensor : tensors) {
       squares += tensor.to(torch::kDouble).square().sum().item<double>();
-      if (tensor.numel() != 0) largest = std::max(largest, tensor.abs().max().to(torch::kDouble).item<double>());
+      if (tensor.numel() != 0)
+        largest = std::max(largest, tensor.abs().max().to(torch::kDouble).item<double>());
     }
     CHECK(norm.norm == Catch::Approx(std::sqrt(squares)));
     CHECK(norm.max_abs == largest);
 
     std::vector<Tensor> changed;
     for (const Tensor& tensor : tensors) changed.push_back(tensor.clone());
-    CHECK(ConstantLossScale(4.0F).unscale_in_place<headroom::allow_fp16_gradients>(changed).max_abs == largest / 4);
+    CHECK(
+        ConstantLossScale(4.0F).unscale_in_place<headroom::allow_fp16_gradients>(changed).max_abs ==
+        largest / 4);
     for (std::size_t i = 0; i < tensors.size(); ++i) CHECK(same_bits(changed[i], tensors[i] / 4));
     changed[1][69999] = infinity;
     CHECK_FALSE(headroom::all_finite(changed));
@@ -66,7 +70,8 @@ TEST_CASE("new trees have tensors of the dtype asked for") {
     CHECK(same_bits(headroom::cast<headroom::bfloat16>(source)[0], source[0].to(torch::kBFloat16)));
     const auto [grads, report] = ConstantLossScale(8.0F).unscale(source);
     CHECK(same_bits(grads[0], source[0].to(dtype == torch::kDouble ? dtype : torch::kFloat) / 8));
-    CHECK(same_bits(ConstantLossScale(8.0F).unscale<headroom::same_dtype>(source).grads[0], source[0] / 8));
+    CHECK(same_bits(ConstantLossScale(8.0F).unscale<headroom::same_dtype>(source).grads[0],
+                    source[0] / 8));
     std::vector<Tensor> wide = {torch::empty({4, 3}, torch::kDouble), Tensor(), torch::arange(3)};
     (void)ConstantLossScale(8.0F).unscale_into(source, wide);
     CHECK(same_bits(wide[0], source[0].to(torch::kDouble) / 8));
@@ -82,8 +87,10 @@ TEST_CASE("new trees have tensors of the dtype asked for") {
 TEST_CASE("strides are followed, and repeated elements are refused") {
   torch::manual_seed(3);
   const Tensor base = some({6, 7, 8}, torch::kBFloat16);
-  for (const Tensor& view : {base.transpose(0, 2), base.slice(1, 1, 6, 2), base.permute({2, 0, 1}).select(1, 3)}) {
-    CHECK(headroom::measure(view).norm == Catch::Approx(view.to(torch::kDouble).norm().item<double>()));
+  for (const Tensor& view :
+       {base.transpose(0, 2), base.slice(1, 1, 6, 2), base.permute({2, 0, 1}).select(1, 3)}) {
+    CHECK(headroom::measure(view).norm ==
+          Catch::Approx(view.to(torch::kDouble).norm().item<double>()));
     const Tensor expected = view / 2;
     CHECK(same_bits(ConstantLossScale(2.0F).unscale<headroom::same_dtype>(view).grads, expected));
     const Tensor untouched = base.clone();
@@ -100,15 +107,19 @@ TEST_CASE("unsupported tensors are errors that name the path, before anything is
   const auto refused = [](const Tensor& bad) {
     const Tensor good = torch::ones({3});
     const std::vector<Tensor> tree = {good, bad};
-    const std::string message = message_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(tree); });
+    const std::string message =
+        message_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(tree); });
     CHECK(good.equal(torch::ones({3})));
     return message;
   };
   CHECK_THAT(refused(torch::ones({2}, torch::kMeta)), ContainsSubstring("[1] is not on the CPU"));
-  CHECK_THAT(refused(torch::ones({2}, torch::kComplexFloat)), ContainsSubstring("[1] has a dtype that is not supported"));
+  CHECK_THAT(refused(torch::ones({2}, torch::kComplexFloat)),
+             ContainsSubstring("[1] has a dtype that is not supported"));
   const Tensor indices = torch::tensor({{0, 0}}, torch::kLong);
-  CHECK_THAT(refused(torch::sparse_coo_tensor(indices, torch::ones({2}), {3})), ContainsSubstring("[1] is sparse and not"));
-  CHECK_THAT(refused(torch::imag(torch::ones({2}, torch::kComplexFloat).conj())), ContainsSubstring("[1] has its negation"));
+  CHECK_THAT(refused(torch::sparse_coo_tensor(indices, torch::ones({2}), {3})),
+             ContainsSubstring("[1] is sparse and not"));
+  CHECK_THAT(refused(torch::imag(torch::ones({2}, torch::kComplexFloat).conj())),
+             ContainsSubstring("[1] has its negation"));
   CHECK_THAT(message_of([] {
                const std::vector<Tensor> source = {torch::ones({3})}, other = {torch::arange(3)};
                (void)ConstantLossScale(2.0F).unscale_into(source, other);
@@ -123,7 +134,8 @@ TEST_CASE("unsupported tensors are errors that name the path, before anything is
 
 TEST_CASE("the elements of a coalesced sparse tensor are its values") {
   const Tensor indices = torch::tensor({{0, 2}}, torch::kLong);
-  const Tensor sparse = torch::sparse_coo_tensor(indices, torch::tensor({2.0F, 4.0F}), {3}).coalesce();
+  const Tensor sparse =
+      torch::sparse_coo_tensor(indices, torch::tensor({2.0F, 4.0F}), {3}).coalesce();
   CHECK(headroom::element_count(sparse) == 2);
   CHECK(headroom::measure(sparse).max_abs == 4.0);
   const auto halved = ConstantLossScale(2.0F).unscale<double>(sparse).grads;
@@ -140,7 +152,8 @@ TEST_CASE("a scaled loss can be differentiated") {
 
   // scale takes a tree of losses. It scales floats beside tensors, and leaves integers as they are.
   weight.mutable_grad() = Tensor();
-  const auto [losses, number, index] = scaler.scale(std::make_tuple(std::vector<Tensor>{weight[0], weight[1] * 2}, 3.0F, 7));
+  const auto [losses, number, index] =
+      scaler.scale(std::make_tuple(std::vector<Tensor>{weight[0], weight[1] * 2}, 3.0F, 7));
   (losses[0] + losses[1]).backward();
   CHECK(weight.grad().equal(torch::tensor({1024.0F, 2048.0F, 0.0F})));
   CHECK(number == 3072.0F);
@@ -163,10 +176,13 @@ TEST_CASE("a scaled loss can be differentiated") {
 TEST_CASE("gradients on several devices are measured, unscaled and clipped together") {
   // ATen unscales gradients that are not on the CPU. Here bf16 gradients take its path.
   using GradientVerbs = headroom::detail::aten::GradientVerbs<is_float>;
-  const auto make = [] { return std::vector{torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)}; };
+  const auto make = [] {
+    return std::vector{torch::full({9}, 3.0F), torch::full({16}, 4.0F).to(torch::kBFloat16)};
+  };
   const auto executor = headroom::parallel(1);
   std::vector<Tensor> tensors = make();
-  CHECK(GradientVerbs::measure(tensors, executor).norm == Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
+  CHECK(GradientVerbs::measure(tensors, executor).norm ==
+        Catch::Approx(std::sqrt(9 * 9.0 + 16 * 16.0)));
   CHECK(GradientVerbs::measure(tensors, executor).max_abs == 4.0);
   CHECK(GradientVerbs::unscale(tensors, 2.0F, executor).max_abs == 2.0);
   CHECK((tensors[0][0].item<float>() == 1.5F && tensors[1][0].item<float>() == 2.0F));
@@ -175,10 +191,12 @@ TEST_CASE("gradients on several devices are measured, unscaled and clipped toget
   for (const std::size_t bad : {0, 1}) {
     tensors = make();
     tensors[bad][5] = infinity;
-    CHECK((!GradientVerbs::measure(tensors, executor).finite && GradientVerbs::measure(tensors, executor).norm == infinity));
+    CHECK((!GradientVerbs::measure(tensors, executor).finite &&
+           GradientVerbs::measure(tensors, executor).norm == infinity));
     CHECK_FALSE(GradientVerbs::unscale(tensors, 2.0F, executor).finite);
     CHECK_FALSE(GradientVerbs::scale(tensors, 2.0, executor).finite);
-    CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));  // both tensors are halved and doubled
+    // Both tensors are halved and doubled
+    CHECK(tensors[1 - bad][0].item<float>() == (bad == 0 ? 4.0F : 3.0F));
   }
 }
 
@@ -187,7 +205,8 @@ TEST_CASE("the address of the first gradient is found on other devices too") {
   const std::vector<Tensor> gradients = {torch::_neg_view(torch::ones({3}))};
   CHECK_THROWS_AS((void)headroom::measure(gradients), std::invalid_argument);
   CHECK(headroom::detail::look_at(gradients).first == gradients[0].data_ptr());
-  const std::vector<Tensor> others = {torch::ones({3}, torch::kComplexFloat), gradients[0].to_sparse()};
+  const std::vector<Tensor> others = {torch::ones({3}, torch::kComplexFloat),
+                                      gradients[0].to_sparse()};
   CHECK(headroom::detail::look_at(others).has_elements);
 }
 

@@ -30,7 +30,8 @@ TEST_CASE("std::valarray keeps the contract") {
 }
 
 TEST_CASE("an empty valarray is a leaf, one of integers is skipped") {
-  std::pair<std::vector<std::valarray<float>>, std::valarray<int>> tree{{{1.0F, 2.0F}, {}, {3.0F}}, {7}};
+  std::pair<std::vector<std::valarray<float>>, std::valarray<int>> tree{{{1.0F, 2.0F}, {}, {3.0F}},
+                                                                        {7}};
   CHECK(headroom::leaf_count(tree) == 3);
   CHECK(headroom::measure(std::as_const(tree)).max_abs == 3.0);
 }

@@ -44,7 +44,8 @@ template <class S>
 struct AdaptedPointer : Indexed<S> {
   static auto make() {
     static std::vector<S> memory(n_rows * n_cols);
-    return xt::adapt(memory.data(), memory.size(), xt::no_ownership(), std::array<std::size_t, 2>{n_rows, n_cols});
+    return xt::adapt(memory.data(), memory.size(), xt::no_ownership(),
+                     std::array<std::size_t, 2>{n_rows, n_cols});
   }
 };
 template <class S>
@@ -66,7 +67,8 @@ template <class S>
 struct StridedView : Indexed<S> {
   static auto make() {
     static xt::xarray<S> whole = xt::xarray<S>::from_shape({2 * n_rows, n_cols});
-    return xt::strided_view(whole, {xt::range(0, 2 * n_rows, 2), xt::range(n_cols - 1, xt::placeholders::_, -1)});
+    return xt::strided_view(
+        whole, {xt::range(0, 2 * n_rows, 2), xt::range(n_cols - 1, xt::placeholders::_, -1)});
   }
 };
 
@@ -85,10 +87,12 @@ TEST_CASE("xtensor containers of both layouts conform") {
   conformance::check_all<ArrayCase<float, row_major>, HalfArray>();
   conformance::check_all<ArrayCase<float, column_major>, HalfArray>();
   conformance::check_all<TensorCase<float, row_major>, TensorCase<xtl::half_float, column_major>>();
-  conformance::check_all<TensorCase<xtl::half_float, column_major>, TensorCase<double, row_major>>();
+  conformance::check_all<TensorCase<xtl::half_float, column_major>,
+                         TensorCase<double, row_major>>();
   conformance::check_all<DynamicCase<float>, HalfArray>();
   conformance::check_all<FixedCase<float>, HalfArray>();
-  conformance::check_all<ArrayCase<headroom::bfloat16, row_major>, ArrayCase<float, column_major>>();
+  conformance::check_all<ArrayCase<headroom::bfloat16, row_major>,
+                         ArrayCase<float, column_major>>();
 }
 
 TEST_CASE("xtensor adaptors and strided views conform") {
@@ -119,8 +123,9 @@ TEST_CASE("a new tree made from an xtensor view owns its elements and has the vi
 TEST_CASE("shapes of xtensor arrays must match") {
   xt::xarray<float> source = xt::ones<float>({2, 3});
   xt::xarray<float> destination = xt::zeros<float>({3, 2});
-  CHECK_THROWS_WITH(headroom::cast_into(source, destination),
-                    Catch::Matchers::ContainsSubstring("2x3") && Catch::Matchers::ContainsSubstring("3x2"));
+  CHECK_THROWS_WITH(
+      headroom::cast_into(source, destination),
+      Catch::Matchers::ContainsSubstring("2x3") && Catch::Matchers::ContainsSubstring("3x2"));
   CHECK(headroom::measure(destination).max_abs == 0.0);
 }
 

@@ -1,5 +1,5 @@
-// The first and only process of the emulated machine: runs the tests of the kernels once for AVX2 and once for AVX-512, then
-// switches off.
+// The first and only process of the emulated machine: runs the tests of the kernels once for AVX2
+// and once for AVX-512, then switches off.
 #include <sys/reboot.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -16,8 +16,10 @@ int main() {
     setenv("HEADROOM_TEST_ISA", isa, 1);
     const pid_t child = fork();
     if (child == 0) {
-      // Without the test of 253 scales, which alone would take as long as all the others; those have fifteen of them.
-      execl("/test_kernel", "/test_kernel", "~unscale by every power*", "--use-colour", "no", static_cast<char*>(nullptr));
+      // Without the test of 253 scales, which alone would take as long as all the others; those
+      // have fifteen of them.
+      execl("/test_kernel", "/test_kernel", "~unscale by every power*", "--use-colour", "no",
+            static_cast<char*>(nullptr));
       _exit(127);
     }
     int status = 0;

@@ -1,4 +1,5 @@
-// The types of a user whose namespace has a greedy template for every function name of headroom: see greedy.sh.
+// The types of a user whose namespace has a greedy template for every function name of headroom:
+// see greedy.sh.
 #include <bits/stdc++.h>
 
 #include <nlohmann/json.hpp>
@@ -146,7 +147,8 @@ void dtypes() {
   std::vector<users::Tensor<users::Half>> halves(2);
   EXPECT(headroom::unscale(halves, 2.0F).grads[1].elements[0] == 0.5F);
   EXPECT(headroom::measure(headroom::cast<double>(halves)).max_abs == 1.0);
-  EXPECT(headroom::measure(headroom::cast<headroom::float8_e4m3>(halves, headroom::saturate)).max_abs == 1.0);
+  EXPECT(headroom::measure(headroom::cast<headroom::float8_e4m3>(halves, headroom::saturate))
+             .max_abs == 1.0);
   std::vector<float> wide(64, 3.0F);
   std::vector<users::Half> narrow(64);
   headroom::cast_into(wide, narrow);
@@ -182,7 +184,8 @@ void scalers(const AnyPolicy& policy) {
 void policies() {
   users::Pair pair;
   const users::Policy own;
-  EXPECT(own.unscale(pair).report.max_abs == 0.25 && own.unscale_and_clip_in_place(pair, 1.0).max_abs == 0.25);
+  EXPECT(own.unscale(pair).report.max_abs == 0.25 &&
+         own.unscale_and_clip_in_place(pair, 1.0).max_abs == 0.25);
   scalers(own);
   scalers(headroom::DynamicLossScale());
   scalers(own.loss_scale() > 1.0F ? headroom::make_loss_scale("apex") : headroom::AnyLossScale());

@@ -1,5 +1,5 @@
-// Views with a shape and strides as leaves: std::mdspan, or Kokkos::View with -DKOKKOS, beside a std::vector with the same
-// numbers.
+// Views with a shape and strides as leaves: std::mdspan, or Kokkos::View with -DKOKKOS, beside a
+// std::vector with the same numbers.
 #ifdef KOKKOS
 #include <Kokkos_Core.hpp>
 #else
@@ -20,7 +20,8 @@ void expect(bool holds, const char* what) {
   failures += holds ? 0 : 1;
   if (!holds) std::printf("FAILED: %s\n", what);
 }
-/// `columns` has the numbers 0 to 11 in three rows, `rows` is of the same shape, `row` is one of `columns`.
+/// `columns` has the numbers 0 to 11 in three rows, `rows` is of the same shape, `row` is one of
+/// `columns`.
 template <class Columns, class Rows, class Row>
 void compare(const Columns& columns, Rows rows, Row row) {
   std::vector<float> all(12);
@@ -28,11 +29,14 @@ void compare(const Columns& columns, Rows rows, Row row) {
   const auto report = headroom::unscale_into(columns, rows, 2.0F);
   expect(report.max_abs == 5.5, "the report");
   const auto* const results = headroom::tensor_traits<Rows>::data(rows);
-  for (std::size_t i = 0; i < all.size(); ++i) expect(results[i] == all[i] / 2, "an element has another place");
-  expect(headroom::measure(std::vector<Columns>{columns}).norm == headroom::measure(all).norm, "the norm");
+  for (std::size_t i = 0; i < all.size(); ++i)
+    expect(results[i] == all[i] / 2, "an element has another place");
+  expect(headroom::measure(std::vector<Columns>{columns}).norm == headroom::measure(all).norm,
+         "the norm");
   expect(headroom::measure(row).max_abs == 7, "a row");
   (void)headroom::unscale_in_place(row, 4.0F);
-  expect(headroom::measure(row).max_abs == 1.75 && headroom::measure(columns).max_abs == 11, "a row in place");
+  expect(headroom::measure(row).max_abs == 1.75 && headroom::measure(columns).max_abs == 11,
+         "a row in place");
 }
 
 }  // namespace
@@ -51,7 +55,8 @@ int main(int argc, char** argv) {
   const std::mdspan<float, std::dextents<int, 2>, std::layout_left> columns(a.data(), 3, 4);
   const std::mdspan<float, std::extents<std::size_t, 3, 4>> rows(b.data());
   const std::layout_stride::mapping every_third(std::extents<int, 4>(), std::array<int, 1>{3});
-  compare(columns, rows, std::mdspan<float, std::extents<int, 4>, std::layout_stride>(a.data() + 1, every_third));
+  compare(columns, rows,
+          std::mdspan<float, std::extents<int, 4>, std::layout_stride>(a.data() + 1, every_third));
 #endif
   return failures;
 }

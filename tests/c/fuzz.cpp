@@ -17,8 +17,8 @@
 #include "support/generator.hpp"
 #include "support/samples.hpp"
 
-// Random sequences of calls, with random wrong arguments. A failed call must write nothing. What a scaler does must follow a
-// simple model. tests/fuzz/c.cpp runs them by libFuzzer, too.
+// Random sequences of calls, with random wrong arguments. A failed call must write nothing. What a
+// scaler does must follow a simple model. tests/fuzz/c.cpp runs them by libFuzzer, too.
 
 namespace {
 
@@ -36,7 +36,8 @@ struct FuzzedWorld {
 // ---- verbs ----
 
 /// Six that are supported, two integers, three that are not supported.
-constexpr headroom_dtype dtypes[] = {0x220, 0x210, 0x240, 0x410, 0xA08, 0xC08, 0x020, 0x608, 0x340, 0x211, 0xFFFFFFFF};
+constexpr headroom_dtype dtypes[] = {0x220, 0x210, 0x240, 0x410, 0xA08,     0xC08,
+                                     0x020, 0x608, 0x340, 0x211, 0xFFFFFFFF};
 /// Arguments of one verb, most of them right.
 struct Arguments {
   headroom_tensor from[4], to[4];
@@ -50,21 +51,23 @@ struct Arguments {
     for (std::size_t i = 0; i < 4; ++i) {
       from[i] = random_tensor(numbers[i], one_in(8) ? dtypes[below(11)] : usual);
       to[i] = random_tensor(numbers[4 + i], one_in(8) ? dtypes[below(11)] : usual_to);
-      if (same_shapes) to[i] = {to[i].data, from[i].size, to[i].dtype, from[i].ndim, from[i].shape, nullptr};
+      if (same_shapes)
+        to[i] = {to[i].data, from[i].size, to[i].dtype, from[i].ndim, from[i].shape, nullptr};
       if (one_in(6)) to[i] = from[i];
     }
   }
 
  private:
-  /// Its elements are in `memory`: at most 8 x 8 x 8 of them, 8 bytes each, from 512 on, in steps of up to 4 in both
-  /// directions.
+  /// Its elements are in `memory`: at most 8 x 8 x 8 of them, 8 bytes each, from 512 on, in steps
+  /// of up to 4 in both directions.
   static headroom_tensor random_tensor(int64_t (&numbers)[2][3], headroom_dtype dtype) {
     for (int64_t& length : numbers[0]) length = one_in(20) ? -3 : static_cast<int64_t>(below(5));
     for (int64_t& stride : numbers[1]) stride = static_cast<int64_t>(below(9)) - 4;
     headroom_tensor tensor{world.memory + 512 + below(2000), below(40), dtype, 0, nullptr, nullptr};
     if (one_in(20)) tensor.data = nullptr;
     if (one_in(2)) return tensor;
-    tensor.ndim = one_in(20) ? -1 - static_cast<int32_t>(below(100)) : static_cast<int32_t>(below(4));
+    tensor.ndim =
+        one_in(20) ? -1 - static_cast<int32_t>(below(100)) : static_cast<int32_t>(below(4));
     tensor.shape = one_in(30) ? nullptr : numbers[0];
     tensor.strides = one_in(2) ? nullptr : numbers[1];
     if (tensor.ndim > 0 && !one_in(10)) tensor.size = 0;
@@ -82,8 +85,8 @@ headroom_status call_verb() {
 
 // ---- a scaler ----
 
-/// What a scaler should do. Optimizer 0 has one float tensor, 1 has a bfloat16 and an integer tensor, 2 has no gradients, and 3
-/// has fp16 gradients, for step_into.
+/// What a scaler should do. Optimizer 0 has one float tensor, 1 has a bfloat16 and an integer
+/// tensor, 2 has no gradients, and 3 has fp16 gradients, for step_into.
 struct Model {
   struct Optimizer {
     bool is_unscaled = false, is_stepped = false, is_finite = true, reducer_failed = false;
@@ -113,7 +116,8 @@ struct Model {
   headroom_status call(std::size_t id, bool is_finite, bool unscales, bool steps) {
     const auto found = optimizers.find(id);
     const bool is_known = found != optimizers.end();
-    if (is_known && (found->second.is_stepped || (unscales && found->second.is_unscaled))) return HEADROOM_LOGIC_ERROR;
+    if (is_known && (found->second.is_stepped || (unscales && found->second.is_unscaled)))
+      return HEADROOM_LOGIC_ERROR;
     if (is_known && unscales && found->second.reducer_failed) return HEADROOM_LOGIC_ERROR;
     if (!is_known) {
       if (needs_scale && !has_scaled && id != 2) return HEADROOM_LOGIC_ERROR;
@@ -168,14 +172,16 @@ struct Sequence {
     fp16 = one_in(6) ? 0xFC00 : 0x4200;
   }
   [[nodiscard]] bool is_finite(std::size_t id) const {
-    return (id != 0 || std::isfinite(fp32)) && (id != 1 || bf16 != 0x7FC0) && (id != 3 || fp16 != 0xFC00);
+    return (id != 0 || std::isfinite(fp32)) && (id != 1 || bf16 != 0x7FC0) &&
+           (id != 3 || fp16 != 0xFC00);
   }
   /// Calls the scaler and checks its status and results against the model.
   headroom_status call() {
     is_wrong = one_in(12);
     const unsigned kind = static_cast<unsigned>(below(8));
     headroom_status expected = HEADROOM_INVALID_ARGUMENT;
-    const headroom_status status = kind < 5 ? call_with_gradients(kind < 2, expected) : call_without(kind, expected);
+    const headroom_status status =
+        kind < 5 ? call_with_gradients(kind < 2, expected) : call_without(kind, expected);
     REQUIRE(status == expected);
     if (status == HEADROOM_OK && model.optimizers.empty()) begin();
     return status;
@@ -184,26 +190,31 @@ struct Sequence {
  private:
   headroom_status call_with_gradients(bool unscales, headroom_status& expected) {
     const std::size_t id = below(4), n = id == 1 ? 2 : id == 2 && !is_wrong ? 0 : 1;
-    const headroom_tensor lists[4][2] = {
-        {{&fp32, 1, HEADROOM_FLOAT32, 0, nullptr, nullptr}, {}},
-        {{&integer, 1, 32, 0, nullptr, nullptr}, {&bf16, 1, HEADROOM_BFLOAT16, 0, nullptr, nullptr}},
-        {},
-        {{&fp16, 1, HEADROOM_FLOAT16, 0, nullptr, nullptr}, {}}};
+    const headroom_tensor lists[4][2] = {{{&fp32, 1, HEADROOM_FLOAT32, 0, nullptr, nullptr}, {}},
+                                         {{&integer, 1, 32, 0, nullptr, nullptr},
+                                          {&bf16, 1, HEADROOM_BFLOAT16, 0, nullptr, nullptr}},
+                                         {},
+                                         {{&fp16, 1, HEADROOM_FLOAT16, 0, nullptr, nullptr}, {}}};
     const headroom_tensor destination{&to, 1, HEADROOM_FLOAT32, 0, nullptr, nullptr};
     const headroom_tensor* const grads = or_null(lists[id]);
-    if (!is_wrong && !(unscales && id == 3)) expected = model.call(id, is_finite(id), unscales || id == 3, !unscales);
-    const Model::Optimizer optimizer = expected == HEADROOM_OK ? model.optimizers[id] : Model::Optimizer();
+    if (!is_wrong && !(unscales && id == 3))
+      expected = model.call(id, is_finite(id), unscales || id == 3, !unscales);
+    const Model::Optimizer optimizer =
+        expected == HEADROOM_OK ? model.optimizers[id] : Model::Optimizer();
     headroom_status status = HEADROOM_OK;
     if (unscales) {
       status = one_in(2) ? headroom_grad_scaler_unscale(scaler, id, grads, n, &world.report)
-                         : headroom_grad_scaler_unscale_and_clip(scaler, id, grads, n, 2.0, &world.report);
+                         : headroom_grad_scaler_unscale_and_clip(scaler, id, grads, n, 2.0,
+                                                                 &world.report);
       if (status == HEADROOM_OK) REQUIRE((world.report.finite == 1) == optimizer.is_finite);
       return status;
     }
-    status = id == 3 ? headroom_grad_scaler_step_into(scaler, id, lists[id], or_null(&destination), 1, &world.step)
+    status = id == 3 ? headroom_grad_scaler_step_into(scaler, id, lists[id], or_null(&destination),
+                                                      1, &world.step)
                      : headroom_grad_scaler_step(scaler, id, grads, n, &world.step);
     if (status == HEADROOM_OK) REQUIRE(world.step.reason == optimizer.reason);
-    if (status == HEADROOM_OK) REQUIRE(world.step.skipped == (world.step.reason != HEADROOM_SKIP_NONE));
+    if (status == HEADROOM_OK)
+      REQUIRE(world.step.skipped == (world.step.reason != HEADROOM_SKIP_NONE));
     return status;
   }
   headroom_status call_without(unsigned kind, headroom_status& expected) {
@@ -214,7 +225,8 @@ struct Sequence {
     if (!is_wrong) expected = HEADROOM_OK;
     if (kind == 6) {
       if (!is_wrong) model.scale();
-      const headroom_status status = headroom_grad_scaler_scale(scaler, 1.0, or_null(&world.scaled));
+      const headroom_status status =
+          headroom_grad_scaler_scale(scaler, 1.0, or_null(&world.scaled));
       REQUIRE((is_wrong || static_cast<float>(world.scaled) == model.iteration_scale));
       return status;
     }
@@ -224,7 +236,8 @@ struct Sequence {
     }
     if (one_in(2) && model.optimizers.empty()) {
       if (!is_wrong) model.reducer = static_cast<int>(below(4));
-      return headroom_grad_scaler_set_reducer(or_null(scaler), model.reducer == Model::none ? nullptr : reduce_model, &model);
+      return headroom_grad_scaler_set_reducer(
+          or_null(scaler), model.reducer == Model::none ? nullptr : reduce_model, &model);
     }
     char text[500];
     std::size_t size = sizeof text;
@@ -247,7 +260,8 @@ void run_sequence() {
   std::memcpy(world.memory, bytes.data() + below(sizeof world.memory), sizeof world.memory);
   Sequence sequence;
   for (std::size_t calls = below(24); calls > 0; --calls) {
-    world.report.struct_size = one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
+    world.report.struct_size =
+        one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
     world.step.struct_size = sizeof world.step;
     world.report.finite = -1;
     std::memcpy(&world_before, &world, sizeof world);

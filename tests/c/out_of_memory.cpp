@@ -39,8 +39,8 @@ namespace {
 
 /// A call that may run out of memory.
 using Call = std::function<headroom_status()>;
-/// Makes fresh calls and lets the first allocation of each fail, then the second, until all succeed. A call that failed is
-/// repeated. Returns how many failed.
+/// Makes fresh calls and lets the first allocation of each fail, then the second, until all
+/// succeed. A call that failed is repeated. Returns how many failed.
 int failures_of(const std::function<std::vector<Call>()>& make) {
   int failures = 0;
   for (int n = 0, before = -1; before != failures; ++n) {
@@ -85,12 +85,13 @@ TEST_CASE("a GradScaler's call that runs out of memory can be repeated") {
   const int failures = failures_of([] {
     const auto scaler = std::make_shared<Scaler>(1024.0);
     const auto a = std::make_shared<Optimizer>(), b = std::make_shared<Optimizer>();
-    return std::vector<Call>{in_cpp([=] { (void)scaler->unscale_(*a); }),
-                             in_cpp([=] { scaler->step(*a); }),
-                             in_cpp([=] { scaler->step(*b); }),
-                             in_cpp([=] { scaler->step_gradients(std::as_const(a->grads), [](auto&) {}); }),
-                             in_cpp([=] { scaler->update(); }),
-                             in_cpp([=] { CHECK(scaler->policy().counter() == 1); })};
+    return std::vector<Call>{
+        in_cpp([=] { (void)scaler->unscale_(*a); }),
+        in_cpp([=] { scaler->step(*a); }),
+        in_cpp([=] { scaler->step(*b); }),
+        in_cpp([=] { scaler->step_gradients(std::as_const(a->grads), [](auto&) {}); }),
+        in_cpp([=] { scaler->update(); }),
+        in_cpp([=] { CHECK(scaler->policy().counter() == 1); })};
   });
   CHECK(failures > 6);
 }
@@ -99,11 +100,13 @@ TEST_CASE("a submit that runs out of memory can be repeated") {
   const int failures = failures_of([] {
     static Optimizer optimizer, other;
     static int runs = 0;
-    CHECK((optimizer.steps == runs && other.steps == runs));  // the destructor of the scaler before has ended
+    // The destructor of the scaler before has ended
+    CHECK((optimizer.steps == runs && other.steps == runs));
     ++runs;
     const auto scaler = std::make_shared<headroom::AsyncGradScaler<>>();
-    return std::vector<Call>{in_cpp([=] { (void)scaler->submit(optimizer); }),
-                             in_cpp([=] { (void)scaler->submit_gradients(other, std::ref(other.grads)); })};
+    return std::vector<Call>{in_cpp([=] { (void)scaler->submit(optimizer); }), in_cpp([=] {
+                               (void)scaler->submit_gradients(other, std::ref(other.grads));
+                             })};
   });
   CHECK(failures > 3);
 }
@@ -129,19 +132,21 @@ TEST_CASE("C: a call that runs out of memory returns HEADROOM_OUT_OF_MEMORY and 
       std::size_t size = sizeof text;
       return how(handle, text, &size);
     };
-    std::vector<Call> calls{[] { return headroom_loss_scale_make("dynamic", "initial_scale = 8.0", &policy); },
-                            [=] { return save(headroom_loss_scale_save, policy); },
-                            [] { return headroom_loss_scale_load(text, &loaded); },
-                            [] { return headroom_grad_scaler_make(policy, &scaler); },
-                            [] { return headroom_grad_scaler_set_threads(scaler, 2); },
-                            [=] { return headroom_grad_scaler_unscale(scaler, 1, in, 40, nullptr); },
-                            [=] { return headroom_grad_scaler_step(scaler, 1, in, 40, nullptr); },
-                            [=] { return headroom_grad_scaler_step_into(scaler, 2, in, out, 40, nullptr); },
-                            [] { return headroom_grad_scaler_update(scaler); },
-                            [] { return headroom_loss_scale_adjust(policy, 1, 1.0); },
-                            [=] { return save(headroom_grad_scaler_save, scaler); },
-                            [] { return headroom_grad_scaler_load(scaler, text); }};
-    for (const auto& verb : support::verbs_in_place) calls.push_back([=] { return verb(in, 40, 1, nullptr); });
+    std::vector<Call> calls{
+        [] { return headroom_loss_scale_make("dynamic", "initial_scale = 8.0", &policy); },
+        [=] { return save(headroom_loss_scale_save, policy); },
+        [] { return headroom_loss_scale_load(text, &loaded); },
+        [] { return headroom_grad_scaler_make(policy, &scaler); },
+        [] { return headroom_grad_scaler_set_threads(scaler, 2); },
+        [=] { return headroom_grad_scaler_unscale(scaler, 1, in, 40, nullptr); },
+        [=] { return headroom_grad_scaler_step(scaler, 1, in, 40, nullptr); },
+        [=] { return headroom_grad_scaler_step_into(scaler, 2, in, out, 40, nullptr); },
+        [] { return headroom_grad_scaler_update(scaler); },
+        [] { return headroom_loss_scale_adjust(policy, 1, 1.0); },
+        [=] { return save(headroom_grad_scaler_save, scaler); },
+        [] { return headroom_grad_scaler_load(scaler, text); }};
+    for (const auto& verb : support::verbs_in_place)
+      calls.push_back([=] { return verb(in, 40, 1, nullptr); });
     for (const std::size_t i : {0U, 1U, 3U, 4U})
       calls.push_back([=] { return support::verbs_into[i](in, out, 40, 1, nullptr); });
     static const std::vector<float> factors(40, 1.0F);

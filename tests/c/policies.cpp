@@ -38,7 +38,8 @@ float scale_of(const Scaler& scaler) {
 }
 
 /// Adds a rank with gradients of 10 and 20; fails or throws if `context` says so.
-headroom_status reduce(void* context, int32_t* finite, double* max_abs, double* sum_of_squares, uint64_t digest) {
+headroom_status reduce(void* context, int32_t* finite, double* max_abs, double* sum_of_squares,
+                       uint64_t digest) {
   const auto what = *static_cast<int*>(context);
   if (what == 1) throw std::invalid_argument("network down");
   if (what == 2) return 77;
@@ -61,7 +62,8 @@ struct Gradients {
 TEST_CASE("C: versions") {
   int major = -1, minor = -1, patch = -1;
   CHECK(std::sscanf(headroom_version(), "%d.%d.%d", &major, &minor, &patch) == 3);
-  CHECK((major == HEADROOM_VERSION_MAJOR && minor == HEADROOM_VERSION_MINOR && patch == HEADROOM_VERSION_PATCH));
+  CHECK((major == HEADROOM_VERSION_MAJOR && minor == HEADROOM_VERSION_MINOR &&
+         patch == HEADROOM_VERSION_PATCH));
   CHECK(headroom_abi() == HEADROOM_ABI);
 }
 
@@ -73,7 +75,8 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
     auto expected = headroom::make_loss_scale(name, headroom::from_text(settings));
     for (int i = 0; i < 50; ++i) {
       const bool finite = random() % 4 != 0;
-      const double max_abs = finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 20) : HUGE_VAL;
+      const double max_abs =
+          finite ? std::ldexp(1.0, static_cast<int>(random() % 40) - 20) : HUGE_VAL;
       CHECK(headroom_loss_scale_adjust(policy.get(), finite, max_abs) == HEADROOM_OK);
       expected = expected.adjust(headroom::GradientReport{finite, max_abs});
       REQUIRE(headroom_loss_scale_get(policy.get()) == expected.loss_scale());
@@ -84,8 +87,10 @@ TEST_CASE("C: every policy adjusts, saves and loads as in C++") {
       policy.reset(loaded);
     }
   }
-  CHECK(headroom_loss_scale_get(make_policy("dynamic", "initial_scale = 8.0\ngrowth_interval = 5").get()) == 8.0F);
-  CHECK((headroom_loss_scale_get(nullptr) == 1.0F && headroom_grad_scaler_get_scale(nullptr) == 1.0F));
+  CHECK(headroom_loss_scale_get(
+            make_policy("dynamic", "initial_scale = 8.0\ngrowth_interval = 5").get()) == 8.0F);
+  CHECK((headroom_loss_scale_get(nullptr) == 1.0F &&
+         headroom_grad_scaler_get_scale(nullptr) == 1.0F));
   headroom_loss_scale_free(nullptr);
   headroom_grad_scaler_free(nullptr);
 }
@@ -111,29 +116,36 @@ TEST_CASE("C: wrong policies and states") {
   const auto make = [&](const char* name, const char* settings) {
     return headroom_loss_scale_make(name, settings, &world.policy);
   };
-  refuses(world, HEADROOM_INVALID_ARGUMENT, {"'dynamo'", "dynamic, ", "torch, "}, [&] { return make("dynamo", nullptr); });
-  refuses_all(world, {{"grow", [&] { return make("dynamic", "grow = 5"); }},
-                      {"growth_factor is 0.5", [&] { return make("dynamic", "growth_factor = 0.5"); }},
-                      {"line 1", [&] { return make("dynamic", "growth_factor"); }},
-                      {"name is NULL", [&] { return make(nullptr, nullptr); }},
-                      {"out is NULL", [] { return headroom_loss_scale_make("torch", "", nullptr); }},
-                      {"policy is NULL", [] { return headroom_loss_scale_adjust(nullptr, 1, 0.0); }},
-                      {"the key 'scale' is missing", [&] { return make("constant", nullptr); }},
-                      {"max_abs is inf", [&] { return headroom_loss_scale_adjust(amax.get(), 1, HUGE_VAL); }},
-                      {"max_abs is nan", [&] { return headroom_loss_scale_adjust(amax.get(), 1, NAN); }},
-                      {"max_abs is -1", [&] { return headroom_loss_scale_adjust(amax.get(), 1, -1.0); }},
-                      {"text is NULL", [&] { return headroom_loss_scale_load(nullptr, &world.policy); }},
-                      {"out is NULL", [] { return headroom_loss_scale_load("", nullptr); }},
-                      {"text is NULL", [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); }},
-                      {"size is NULL", [&] { return headroom_grad_scaler_save(scaler.get(), world.text, nullptr); }}});
-  const std::pair<const char*, const char*> states[] = {{"", "the state is empty"},
-                                                        {"policy = 5", "'version' is missing"},
-                                                        {"no state", "expected '=' after the key 'no'"},
-                                                        {"version = 2\npolicy = \"dynamic\"", "is missing"}};
+  refuses(world, HEADROOM_INVALID_ARGUMENT, {"'dynamo'", "dynamic, ", "torch, "},
+          [&] { return make("dynamo", nullptr); });
+  refuses_all(
+      world,
+      {{"grow", [&] { return make("dynamic", "grow = 5"); }},
+       {"growth_factor is 0.5", [&] { return make("dynamic", "growth_factor = 0.5"); }},
+       {"line 1", [&] { return make("dynamic", "growth_factor"); }},
+       {"name is NULL", [&] { return make(nullptr, nullptr); }},
+       {"out is NULL", [] { return headroom_loss_scale_make("torch", "", nullptr); }},
+       {"policy is NULL", [] { return headroom_loss_scale_adjust(nullptr, 1, 0.0); }},
+       {"the key 'scale' is missing", [&] { return make("constant", nullptr); }},
+       {"max_abs is inf", [&] { return headroom_loss_scale_adjust(amax.get(), 1, HUGE_VAL); }},
+       {"max_abs is nan", [&] { return headroom_loss_scale_adjust(amax.get(), 1, NAN); }},
+       {"max_abs is -1", [&] { return headroom_loss_scale_adjust(amax.get(), 1, -1.0); }},
+       {"text is NULL", [&] { return headroom_loss_scale_load(nullptr, &world.policy); }},
+       {"out is NULL", [] { return headroom_loss_scale_load("", nullptr); }},
+       {"text is NULL", [&] { return headroom_grad_scaler_load(scaler.get(), nullptr); }},
+       {"size is NULL",
+        [&] { return headroom_grad_scaler_save(scaler.get(), world.text, nullptr); }}});
+  const std::pair<const char*, const char*> states[] = {
+      {"", "the state is empty"},
+      {"policy = 5", "'version' is missing"},
+      {"no state", "expected '=' after the key 'no'"},
+      {"version = 2\npolicy = \"dynamic\"", "is missing"}};
   for (const auto& [text, message] : states) {
     const std::string before = text_of(scaler, headroom_grad_scaler_save);
-    refuses_all(world, {{message, [&, text = text] { return headroom_loss_scale_load(text, &world.policy); }},
-                        {message, [&, text = text] { return headroom_grad_scaler_load(scaler.get(), text); }}});
+    refuses_all(
+        world,
+        {{message, [&, text = text] { return headroom_loss_scale_load(text, &world.policy); }},
+         {message, [&, text = text] { return headroom_grad_scaler_load(scaler.get(), text); }}});
     CHECK(text_of(scaler, headroom_grad_scaler_save) == before);
   }
   world.size = text_of(policy, headroom_loss_scale_save).size();  // without the 0 at the end
@@ -145,14 +157,16 @@ TEST_CASE("C: wrong policies and states") {
 
 TEST_CASE("C: a scaler takes the steps of the one in C++") {
   std::mt19937 random(support::seed);
-  const Policy policy = make_policy("dynamic", "initial_scale = 4.0\ngrowth_interval = 3\nmin_scale = 0.25");
+  const Policy policy =
+      make_policy("dynamic", "initial_scale = 4.0\ngrowth_interval = 3\nmin_scale = 0.25");
   const Scaler c = make_scaler(policy.get());
   CHECK(headroom_grad_scaler_set_threads(c.get(), 2) == HEADROOM_OK);
-  headroom::GradScaler cpp(
-      headroom::make_loss_scale("dynamic", {{"initial_scale", 4.0}, {"growth_interval", 3}, {"min_scale", 0.25}}));
+  headroom::GradScaler cpp(headroom::make_loss_scale(
+      "dynamic", {{"initial_scale", 4.0}, {"growth_interval", 3}, {"min_scale", 0.25}}));
   for (int i = 0; i < 400; ++i) {
     Gradients expected{std::vector<float>(8, 0.0F)};
-    for (float& value : expected.values) value = static_cast<float>(static_cast<int>(random() % 2000) - 1000);
+    for (float& value : expected.values)
+      value = static_cast<float>(static_cast<int>(random() % 2000) - 1000);
     if (random() % 4 == 0) expected.values[random() % 8] = random() % 2 == 0 ? HUGE_VALF : NAN;
     std::vector<float> here = expected.values;
     const headroom_tensor grads[] = {{nullptr, 0, HEADROOM_FLOAT64, 0, nullptr, nullptr},
@@ -163,24 +177,34 @@ TEST_CASE("C: a scaler takes the steps of the one in C++") {
     const unsigned way = random() % 4;
     if (way == 0) {
       REQUIRE(headroom_grad_scaler_unscale(c.get(), 5, grads, 2, &world.report) == HEADROOM_OK);
-      REQUIRE((world.report.max_abs == cpp.unscale_(expected).max_abs && world.report.norm == -1.0));
+      REQUIRE(
+          (world.report.max_abs == cpp.unscale_(expected).max_abs && world.report.norm == -1.0));
     } else if (way == 1) {
-      REQUIRE(headroom_grad_scaler_unscale_and_clip(c.get(), 5, grads, 2, 20.0, &world.report) == HEADROOM_OK);
+      REQUIRE(headroom_grad_scaler_unscale_and_clip(c.get(), 5, grads, 2, 20.0, &world.report) ==
+              HEADROOM_OK);
       REQUIRE(world.report.norm == cpp.unscale_and_clip_(expected, 20.0).norm);
     }
     std::vector<float> unscaled(8, -7.0F);
-    const headroom_tensor to[] = {grads[0], {unscaled.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
-    REQUIRE((way == 3 ? headroom_grad_scaler_step_into(c.get(), 5, grads, to, 2, &world.step)
-                      : headroom_grad_scaler_step(c.get(), 5, grads, 2, &world.step)) == HEADROOM_OK);
+    const headroom_tensor to[] = {grads[0],
+                                  {unscaled.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
+    REQUIRE((way == 3
+                 ? headroom_grad_scaler_step_into(c.get(), 5, grads, to, 2, &world.step)
+                 : headroom_grad_scaler_step(c.get(), 5, grads, 2, &world.step)) == HEADROOM_OK);
     if (way != 3) unscaled = here;
     const auto result = cpp.step(expected);
     REQUIRE(std::memcmp(unscaled.data(), expected.values.data(), 8 * sizeof(float)) == 0);
-    headroom_step step{sizeof(headroom_step), result.skipped, static_cast<int>(result.reason), result.loss_scale, {}, {}};
+    headroom_step step{sizeof(headroom_step),
+                       result.skipped,
+                       static_cast<int>(result.reason),
+                       result.loss_scale,
+                       {},
+                       {}};
     step.report = {sizeof(headroom_report), result.report.finite, result.report.max_abs, -1.0};
     step.nonfinite.struct_size = sizeof(headroom_place);
     if (const auto& found = result.nonfinite) {
       const bool is_nan = found->kind == headroom::NonFiniteKind::nan;
-      step.nonfinite = {sizeof(headroom_place), is_nan, 1, found->index, found->nan_count, found->inf_count};
+      step.nonfinite = {sizeof(headroom_place), is_nan,           1,
+                        found->index,           found->nan_count, found->inf_count};
     }
     REQUIRE(std::memcmp(&world.step, &step, sizeof step) == 0);
     cpp.update();
@@ -194,16 +218,23 @@ TEST_CASE("C: the number identifies an optimizer, not the address of its gradien
   const Scaler scaler = make_scaler();
   const auto list = world.list(), to = world.wide();
   scale_of(scaler);
-  const auto step = [&](std::size_t i) { return headroom_grad_scaler_step(scaler.get(), 1, &list[i], 1, &world.step); };
+  const auto step = [&](std::size_t i) {
+    return headroom_grad_scaler_step(scaler.get(), 1, &list[i], 1, &world.step);
+  };
   CHECK(headroom_grad_scaler_unscale(scaler.get(), 1, &list[0], 1, nullptr) == HEADROOM_OK);
-  refuses(world, HEADROOM_LOGIC_ERROR, {"step_into: this optimizer has been unscaled"},
-          [&] { return headroom_grad_scaler_step_into(scaler.get(), 1, &list[1], &to[0], 1, &world.step); });
+  refuses(world, HEADROOM_LOGIC_ERROR, {"step_into: this optimizer has been unscaled"}, [&] {
+    return headroom_grad_scaler_step_into(scaler.get(), 1, &list[1], &to[0], 1, &world.step);
+  });
   refuses(world, HEADROOM_LOGIC_ERROR, {"headroom: unscale: this optimizer has been unscaled"},
           [&] { return headroom_grad_scaler_unscale(scaler.get(), 1, &list[2], 1, nullptr); });
-  refuses(world, HEADROOM_LOGIC_ERROR, {"headroom: unscale_and_clip: this optimizer has been unscaled"},
-          [&] { return headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &list[2], 1, 1.0, nullptr); });
+  refuses(world, HEADROOM_LOGIC_ERROR,
+          {"headroom: unscale_and_clip: this optimizer has been unscaled"}, [&] {
+            return headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &list[2], 1, 1.0,
+                                                         nullptr);
+          });
   CHECK(step(0) == HEADROOM_OK);
-  refuses(world, HEADROOM_LOGIC_ERROR, {"step: this optimizer has been stepped", "call update or abandon"},
+  refuses(world, HEADROOM_LOGIC_ERROR,
+          {"step: this optimizer has been stepped", "call update or abandon"},
           [&] { return step(2); });
 }
 
@@ -213,49 +244,68 @@ TEST_CASE("C: what a scaler refuses changes nothing") {
   headroom_grad_scaler* const scaler = owner.get();
   scale_of(owner);
   const auto all = world.list(), wide = world.wide();
-  const headroom_tensor *const list = all.data(), *const to = wide.data(), twice[] = {all[0], all[0]},
+  const headroom_tensor *const list = all.data(), *const to = wide.data(),
+                               twice[] = {all[0], all[0]},
                                shorter[] = {{list->data, 3, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
   headroom_report* const report = &world.report;
   headroom_step* const step = &world.step;
   const char* const narrow = "grads[1] would become 0 in place, use headroom_grad_scaler_step_into";
-  refuses_all(world,
-              {{narrow, [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 4, report); }},
-               {narrow, [&] { return headroom_grad_scaler_unscale_and_clip(scaler, 1, list, 4, 1.0, report); }},
-               {narrow, [&] { return headroom_grad_scaler_step(scaler, 1, list, 2, step); }},
-               {"max_norm is nan", [&] { return headroom_grad_scaler_unscale_and_clip(scaler, 1, list, 1, NAN, report); }},
-               {"grads is NULL", [&] { return headroom_grad_scaler_unscale(scaler, 1, nullptr, 4, report); }},
-               {"grads[0] and grads[1]", [&] { return headroom_grad_scaler_unscale(scaler, 1, twice, 2, report); }},
-               {"grads[0] and grads[1]", [&] { return headroom_grad_scaler_step(scaler, 1, twice, 2, step); }},
-               {"from[0]", [&] { return headroom_grad_scaler_step_into(scaler, 1, shorter, to, 1, step); }},
-               {"from is NULL", [&] { return headroom_grad_scaler_step_into(scaler, 1, nullptr, to, 1, step); }},
-               {"scaler is NULL", [&] { return headroom_grad_scaler_step_into(nullptr, 1, list, to, 1, step); }},
-               {"scaler is NULL", [&] { return headroom_grad_scaler_unscale(nullptr, 1, twice, 1, report); }},
-               {"scaled is NULL", [&] { return headroom_grad_scaler_scale(scaler, 1.0, nullptr); }},
-               {"threads is -1", [&] { return headroom_grad_scaler_set_threads(scaler, -1); }},
-               {"scaler is NULL", [] { return headroom_grad_scaler_abandon(nullptr); }},
-               {"out is NULL", [] { return headroom_grad_scaler_make(nullptr, nullptr); }}});
+  refuses_all(
+      world,
+      {{narrow, [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 4, report); }},
+       {narrow,
+        [&] { return headroom_grad_scaler_unscale_and_clip(scaler, 1, list, 4, 1.0, report); }},
+       {narrow, [&] { return headroom_grad_scaler_step(scaler, 1, list, 2, step); }},
+       {"max_norm is nan",
+        [&] { return headroom_grad_scaler_unscale_and_clip(scaler, 1, list, 1, NAN, report); }},
+       {"grads is NULL",
+        [&] { return headroom_grad_scaler_unscale(scaler, 1, nullptr, 4, report); }},
+       {"grads[0] and grads[1]",
+        [&] { return headroom_grad_scaler_unscale(scaler, 1, twice, 2, report); }},
+       {"grads[0] and grads[1]",
+        [&] { return headroom_grad_scaler_step(scaler, 1, twice, 2, step); }},
+       {"from[0]", [&] { return headroom_grad_scaler_step_into(scaler, 1, shorter, to, 1, step); }},
+       {"from is NULL",
+        [&] { return headroom_grad_scaler_step_into(scaler, 1, nullptr, to, 1, step); }},
+       {"scaler is NULL",
+        [&] { return headroom_grad_scaler_step_into(nullptr, 1, list, to, 1, step); }},
+       {"scaler is NULL",
+        [&] { return headroom_grad_scaler_unscale(nullptr, 1, twice, 1, report); }},
+       {"scaled is NULL", [&] { return headroom_grad_scaler_scale(scaler, 1.0, nullptr); }},
+       {"threads is -1", [&] { return headroom_grad_scaler_set_threads(scaler, -1); }},
+       {"scaler is NULL", [] { return headroom_grad_scaler_abandon(nullptr); }},
+       {"out is NULL", [] { return headroom_grad_scaler_make(nullptr, nullptr); }}});
   step->struct_size = report->struct_size = 0;
-  refuses_all(world, {{"step->struct_size is 0", [&] { return headroom_grad_scaler_step_into(scaler, 1, list, to, 1, step); }},
-                      {"step->struct_size is 0", [&] { return headroom_grad_scaler_step(scaler, 1, list, 1, step); }},
-                      {"report->struct_size is 0", [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 1, report); }}});
+  refuses_all(world,
+              {{"step->struct_size is 0",
+                [&] { return headroom_grad_scaler_step_into(scaler, 1, list, to, 1, step); }},
+               {"step->struct_size is 0",
+                [&] { return headroom_grad_scaler_step(scaler, 1, list, 1, step); }},
+               {"report->struct_size is 0",
+                [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 1, report); }}});
   step->struct_size = sizeof *step;
-  CHECK(headroom_grad_scaler_step_into(scaler, 1, list, to, 2, step) == HEADROOM_OK);  // after all that
+  // After all that
+  CHECK(headroom_grad_scaler_step_into(scaler, 1, list, to, 2, step) == HEADROOM_OK);
   CHECK(step->skipped == 0);
 }
 
-TEST_CASE("C: a step without elements is skipped, also if they were there when they were unscaled") {
+TEST_CASE(
+    "C: a step without elements is skipped, also if they were there when they were unscaled") {
   World world;
   const Scaler scaler = make_scaler();
   const auto list = world.list(), to = world.wide();
   scale_of(scaler);
   const auto is_skipped = [&](headroom_status status) {
-    return status == HEADROOM_OK && world.step.skipped == 1 && world.step.reason == HEADROOM_SKIP_NO_GRADIENTS;
+    return status == HEADROOM_OK && world.step.skipped == 1 &&
+           world.step.reason == HEADROOM_SKIP_NO_GRADIENTS;
   };
   CHECK(is_skipped(headroom_grad_scaler_step(scaler.get(), 1, nullptr, 0, &world.step)));
-  CHECK(is_skipped(headroom_grad_scaler_step_into(scaler.get(), 2, nullptr, nullptr, 0, &world.step)));
+  CHECK(is_skipped(
+      headroom_grad_scaler_step_into(scaler.get(), 2, nullptr, nullptr, 0, &world.step)));
   CHECK(headroom_grad_scaler_unscale(scaler.get(), 3, list.data(), 1, nullptr) == HEADROOM_OK);
   CHECK(is_skipped(headroom_grad_scaler_step(scaler.get(), 3, list.data(), 0, &world.step)));
-  CHECK(headroom_grad_scaler_step_into(scaler.get(), 4, list.data(), to.data(), 1, &world.step) == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_step_into(scaler.get(), 4, list.data(), to.data(), 1, &world.step) ==
+        HEADROOM_OK);
   CHECK(world.step.skipped == 0);
 }
 
@@ -263,11 +313,14 @@ TEST_CASE("C: step_into at a scale of 1, and where unscaling overflows") {
   World world;
   const auto from = world.list(), to = world.wide();
   const Scaler one = make_scaler(make_policy("constant", "scale = 1.0").get());
-  CHECK(headroom_grad_scaler_step_into(one.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
-  CHECK((world.step.report.max_abs == 8.0 && world.wide_to[1] == -2.0F && world.wide_to[7] == 8.0F));
+  CHECK(headroom_grad_scaler_step_into(one.get(), 1, from.data(), to.data(), 2, &world.step) ==
+        HEADROOM_OK);
+  CHECK(
+      (world.step.report.max_abs == 8.0 && world.wide_to[1] == -2.0F && world.wide_to[7] == 8.0F));
   const Scaler small = make_scaler(make_policy("constant", "scale = 0.5").get());
   world.fp32[2] = 3e38F;
-  CHECK(headroom_grad_scaler_step_into(small.get(), 1, from.data(), to.data(), 2, &world.step) == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_step_into(small.get(), 1, from.data(), to.data(), 2, &world.step) ==
+        HEADROOM_OK);
   CHECK((world.step.reason == HEADROOM_SKIP_NOT_FINITE && world.step.nonfinite.index == 2 &&
          world.step.nonfinite.inf_count == 1));
 }
@@ -278,7 +331,8 @@ TEST_CASE("C: reducers") {
   const Scaler scaler = make_scaler(make_policy("constant", "scale = 1.0").get());
   const headroom_tensor grads = world.list()[0];
   CHECK(headroom_grad_scaler_set_reducer(scaler.get(), reduce, &what) == HEADROOM_OK);
-  CHECK(headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &grads, 1, HUGE_VAL, &world.report) == HEADROOM_OK);
+  CHECK(headroom_grad_scaler_unscale_and_clip(scaler.get(), 1, &grads, 1, HUGE_VAL,
+                                              &world.report) == HEADROOM_OK);
   CHECK(world.report.max_abs == 20.0);
   CHECK(world.report.norm == std::sqrt(1.0 + 4.0 + 9.0 + 16.0 + 500.0));
   refuses(world, HEADROOM_LOGIC_ERROR, {"have been unscaled already", "in C the same id"},

@@ -9,4 +9,6 @@ using Element = const std::uint16_t;
 using Element = const float;
 #endif
 
-bool check(Element* elements, std::size_t size) { return headroom::all_finite(headroom::as_half(elements, size)); }
+bool check(Element* elements, std::size_t size) {
+  return headroom::all_finite(headroom::as_half(elements, size));
+}

@@ -1,4 +1,5 @@
-// expect: headroom: codes and scales are vectors, spans or matrices of a dtype; reinterpret_cast bytes to float8_e4m3
+// expect: headroom: codes and scales are vectors, spans or matrices of a dtype; reinterpret_cast
+// bytes to float8_e4m3
 #include <headroom/dtype/float8.hpp>
 #include <headroom/quantize/blocks.hpp>
 
@@ -10,6 +11,7 @@ using Code = headroom::float8_e4m3;
 using Code = unsigned char;
 #endif
 
-void dequantize(const std::vector<Code>& codes, const std::vector<float>& scales, std::vector<float>& values) {
+void dequantize(const std::vector<Code>& codes, const std::vector<float>& scales,
+                std::vector<float>& values) {
   headroom::dequantize_blocks_into(codes, scales, values, {1, 32});
 }

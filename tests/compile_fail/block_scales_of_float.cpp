@@ -10,6 +10,7 @@ using Scale = headroom::e8m0;
 using Scale = float;
 #endif
 
-void quantize(const std::vector<float>& source, std::vector<headroom::float8_e4m3>& codes, std::vector<Scale>& scales) {
+void quantize(const std::vector<float>& source, std::vector<headroom::float8_e4m3>& codes,
+              std::vector<Scale>& scales) {
   (void)headroom::quantize_blocks_into(source, codes, scales, {1, 32}, headroom::MxScaling{});
 }

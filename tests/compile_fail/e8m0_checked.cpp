@@ -1,4 +1,5 @@
-// expect: headroom: only quantize_blocks_into and dequantize_blocks_into take e8m0 and float4_e2m1x2
+// expect: headroom: only quantize_blocks_into and dequantize_blocks_into take e8m0 and
+// float4_e2m1x2
 #include <headroom/ops/measure.hpp>
 #include <headroom/quantize/block_rules.hpp>
 

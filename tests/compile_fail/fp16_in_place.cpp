@@ -5,7 +5,8 @@
 #include <tuple>
 #include <vector>
 
-bool unscale(const headroom::DynamicLossScale& loss_scale, std::tuple<float, std::vector<headroom::half>>& gradients) {
+bool unscale(const headroom::DynamicLossScale& loss_scale,
+             std::tuple<float, std::vector<headroom::half>>& gradients) {
 #ifdef HEADROOM_CONTROL
   return loss_scale.unscale_in_place<headroom::allow_fp16_gradients>(gradients).finite;
 #else

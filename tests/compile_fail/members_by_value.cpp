@@ -14,4 +14,6 @@ struct Model {
   HEADROOM_TREE(Model, gradient())
 };
 
-void scale(const headroom::DynamicLossScale& policy, Model<float>& model) { policy.scale_in_place(model); }
+void scale(const headroom::DynamicLossScale& policy, Model<float>& model) {
+  policy.scale_in_place(model);
+}

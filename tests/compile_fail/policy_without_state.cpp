@@ -10,4 +10,6 @@ struct Mine {
 #endif
 };
 
-void load(headroom::GradScaler<Mine>& scaler, const headroom::StateDict& state) { scaler.load_state_dict(state); }
+void load(headroom::GradScaler<Mine>& scaler, const headroom::StateDict& state) {
+  scaler.load_state_dict(state);
+}

@@ -10,6 +10,7 @@ using Code = headroom::float8_e4m3;
 using Code = float;
 #endif
 
-void quantize(const std::vector<float>& source, std::vector<Code>& codes, headroom::span<float> scales) {
+void quantize(const std::vector<float>& source, std::vector<Code>& codes,
+              headroom::span<float> scales) {
   (void)headroom::quantize_into(source, codes, scales, scales);
 }

@@ -7,4 +7,6 @@ using Element = float;
 using Element = double;
 #endif
 
-float scale_for(const headroom::ExponentHistogram& histogram) { return histogram.recommended_scale<Element>(); }
+float scale_for(const headroom::ExponentHistogram& histogram) {
+  return histogram.recommended_scale<Element>();
+}

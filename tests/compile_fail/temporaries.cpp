@@ -50,9 +50,9 @@ T& by_reference();
 #define CODES by_value<std::array<float8_e4m3, __LINE__>>()
 #endif
 
-void train(const std::vector<float>& grads, const std::vector<half>& scaled, std::vector<float8_e4m3>& codes,
-           std::vector<float>& scales, std::vector<float>& max_abs, const NoOpLossScale& no, const DynamicLossScale& dynamic,
-           const AnyLossScale& any) {
+void train(const std::vector<float>& grads, const std::vector<half>& scaled,
+           std::vector<float8_e4m3>& codes, std::vector<float>& scales, std::vector<float>& max_abs,
+           const NoOpLossScale& no, const DynamicLossScale& dynamic, const AnyLossScale& any) {
   scale_in_place(GRADS, 2.0);
   (void)unscale_in_place(GRADS, 2.0F);
   (void)unscale_and_clip_in_place(GRADS, 2.0F, 1.0);

@@ -9,4 +9,6 @@ using Destination = std::tuple<float, float>;
 using Destination = std::tuple<float>;
 #endif
 
-void convert(const std::tuple<float, float>& source, Destination& destination) { headroom::cast_into(source, destination); }
+void convert(const std::tuple<float, float>& source, Destination& destination) {
+  headroom::cast_into(source, destination);
+}

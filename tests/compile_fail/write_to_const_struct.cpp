@@ -12,7 +12,8 @@ struct Model {
 #ifdef HEADROOM_CONTROL
 void unscale(const headroom::DynamicLossScale& policy, const Model& source, Model& destination) {
 #else
-void unscale(const headroom::DynamicLossScale& policy, const Model& source, const Model& destination) {
+void unscale(const headroom::DynamicLossScale& policy, const Model& source,
+             const Model& destination) {
 #endif
   (void)policy.unscale_into(source, destination);
 }

@@ -29,6 +29,8 @@ std::string message_of(F fails) {
 }  // namespace
 
 TEST_CASE("Without exceptions the handler gets the message as a line") {
-  CHECK(message_of([] { throw_invalid_argument({"min_scale is 0"}); }) == "headroom: min_scale is 0\n");
-  CHECK(message_of([] { throw_logic_error({"call update first"}); }) == "headroom: call update first\n");
+  CHECK(message_of([] { throw_invalid_argument({"min_scale is 0"}); }) ==
+        "headroom: min_scale is 0\n");
+  CHECK(message_of([] { throw_logic_error({"call update first"}); }) ==
+        "headroom: call update first\n");
 }

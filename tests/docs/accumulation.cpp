@@ -1,4 +1,5 @@
-// Two micro-batches whose gradients are 1 and 2 without the scale. The norm of the sum is 30 before it is clipped.
+// Two micro-batches whose gradients are 1 and 2 without the scale. The norm of the sum is 30 before
+// it is clipped.
 #include <algorithm>
 #include <headroom/headroom.hpp>
 #include <vector>
@@ -20,5 +21,8 @@ int main() {
   const Gradients16 weights16(100);
   const std::vector<float> micro_batches{1.0F, 2.0F};
 #include BLOCK
-  return main_grads == std::vector<float>(100, 1.0F) && weights[99] == -1.0F && loss_scale.counter() == 1 ? 0 : 1;
+  return main_grads == std::vector<float>(100, 1.0F) && weights[99] == -1.0F &&
+                 loss_scale.counter() == 1
+             ? 0
+             : 1;
 }

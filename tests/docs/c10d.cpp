@@ -16,7 +16,8 @@ struct Sgd {
 int main() {
   const auto options = c10d::ProcessGroupGloo::Options::create();
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
-  const auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::HashStore>(), 0, 1, options);
+  const auto group = c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::HashStore>(), 0, 1, options);
   const int replicas = 1;
   headroom::GradScaler<> scaler;
   Sgd optimizer;

@@ -13,7 +13,8 @@ namespace arma {
 struct fmat {
   std::size_t n_rows, n_cols, n_elem;
   std::vector<float> elements;
-  fmat(std::size_t rows, std::size_t columns) : n_rows(rows), n_cols(columns), n_elem(rows * columns), elements(n_elem) {}
+  fmat(std::size_t rows, std::size_t columns)
+      : n_rows(rows), n_cols(columns), n_elem(rows * columns), elements(n_elem) {}
   float* memptr() { return elements.data(); }
   const float* memptr() const { return elements.data(); }
   float& operator()(std::size_t i) { return elements[i]; }
@@ -23,7 +24,8 @@ struct fmat {
 
 #include BLOCK
 
-static_assert(std::is_same_v<decltype(headroom::cast<headroom::half>(Layer<float>())), Layer<headroom::half>>);
+static_assert(std::is_same_v<decltype(headroom::cast<headroom::half>(Layer<float>())),
+                             Layer<headroom::half>>);
 
 /// headroom notices a tensor that is there twice.
 int main() {

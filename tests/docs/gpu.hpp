@@ -1,4 +1,5 @@
-// CUDA on the CPU for the blocks of docs/gpu.md. check.sh makes `launch(kernel, …, arguments)` of `kernel<<<…>>>(arguments)`.
+// CUDA on the CPU for the blocks of docs/gpu.md. check.sh makes `launch(kernel, …, arguments)` of
+// `kernel<<<…>>>(arguments)`.
 #include <headroom/adapters/cuda.hpp>
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 #include <vector>
 
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, std::size_t bytes, cudaStream_t stream,
-            std::common_type_t<Parameters>... arguments) {
+void launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, std::size_t bytes,
+            cudaStream_t stream, std::common_type_t<Parameters>... arguments) {
   void* addresses[] = {&arguments...};
   cudaLaunchKernel(kernel, dim3(blocks), dim3(threads), addresses, bytes, stream);
 }
@@ -23,12 +24,15 @@ T* zeros(std::size_t n) {
   cudaMemsetAsync(memory, 0, n * sizeof(T), nullptr);
   return static_cast<T*>(memory);
 }
-__global__ static void backward_kernel(const float* loss_scale, const float* weights, __half* grads, unsigned n) {
+__global__ static void backward_kernel(const float* loss_scale, const float* weights, __half* grads,
+                                       unsigned n) {
   const unsigned i = blockIdx.x * 256 + threadIdx.x;
-  if (i < n) grads[i] = __float2half((weights[i] - 3.0F) * *loss_scale);  // overflows with the first scale
+  // Overflows with the first scale
+  if (i < n) grads[i] = __float2half((weights[i] - 3.0F) * *loss_scale);
 }
 /// The gradient of half the squared distance of all weights to 3.
-inline void backward(const float* loss_scale, const float* weights, __half* grads, unsigned n, cudaStream_t stream) {
+inline void backward(const float* loss_scale, const float* weights, __half* grads, unsigned n,
+                     cudaStream_t stream) {
   launch(backward_kernel, (n + 255) / 256, 256, 0, stream, loss_scale, weights, grads, n);
 }
 inline bool is_learnt(const float* weights, unsigned n) {

@@ -5,8 +5,10 @@ struct Layer {
   __half* grads;
   float* weights;
 };
-static void backward(const Layer& body, const Layer& head, const float* loss_scale, cudaStream_t stream) {
-  for (const Layer* layer : {&body, &head}) backward(loss_scale, layer->weights, layer->grads, layer->size, stream);
+static void backward(const Layer& body, const Layer& head, const float* loss_scale,
+                     cudaStream_t stream) {
+  for (const Layer* layer : {&body, &head})
+    backward(loss_scale, layer->weights, layer->grads, layer->size, stream);
 }
 
 #include BLOCK

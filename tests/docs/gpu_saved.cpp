@@ -18,7 +18,8 @@ int main() {
   resumed.measure(grads, stream);
   resumed.update(stream);
   return resumed_as.steps == 10 && resumed_as.skips == 1 && resumed_as.policy == before.policy &&
-                 resumed.read(stream).policy == scaler.read(stream).policy && resumed.step()->count == 10
+                 resumed.read(stream).policy == scaler.read(stream).policy &&
+                 resumed.step()->count == 10
              ? 0
              : 1;
 }

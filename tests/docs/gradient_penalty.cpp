@@ -1,4 +1,5 @@
-// A training with libtorch whose loss has the norm of its gradient as a penalty, beside the same without a loss scale.
+// A training with libtorch whose loss has the norm of its gradient as a penalty, beside the same
+// without a loss scale.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/optim/sgd.h>
@@ -9,7 +10,9 @@
 static std::vector<at::Tensor> weights_at_start() {
   return {at::full({3}, 0.5F).requires_grad_(), at::ones({1}).requires_grad_()};
 }
-static at::Tensor norm(const std::vector<at::Tensor>& grads) { return (grads[0].pow(2).sum() + grads[1].pow(2).sum()).sqrt(); }
+static at::Tensor norm(const std::vector<at::Tensor>& grads) {
+  return (grads[0].pow(2).sum() + grads[1].pow(2).sum()).sqrt();
+}
 static at::Tensor loss_of(const std::vector<at::Tensor>& weights) {
   return (weights[0] * at::arange(3) + weights[1]).tanh().pow(2).sum();
 }
@@ -28,6 +31,7 @@ int main() {
   }
   bool is_same = true;
   for (std::size_t i = 0; i < 2; ++i)
-    is_same = is_same && at::allclose(parameters[i], weights_at_start()[i] - expected[i].grad(), 1e-4);
+    is_same =
+        is_same && at::allclose(parameters[i], weights_at_start()[i] - expected[i].grad(), 1e-4);
   return is_same ? 0 : 1;
 }

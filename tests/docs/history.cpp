@@ -1,4 +1,5 @@
-// Gradients that are computed in fp16 and widened. From step 200 on those of the decoder overflow at every scale.
+// Gradients that are computed in fp16 and widened. From step 200 on those of the decoder overflow
+// at every scale.
 #include <cstdio>
 #include <headroom/headroom.hpp>
 #include <headroom/observe/history.hpp>

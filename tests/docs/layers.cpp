@@ -24,5 +24,6 @@ int main() {
     scaler.update();
     if (result.skipped && result.nonfinite->path != "[1]") return 1;
   }
-  return body.weights[0] == -1.0F && head.weights[0] == -2.0F && scaler.get_scale() == 16384.0F ? 0 : 1;
+  return body.weights[0] == -1.0F && head.weights[0] == -2.0F && scaler.get_scale() == 16384.0F ? 0
+                                                                                                : 1;
 }

@@ -4,7 +4,9 @@
 #include <vector>
 
 struct Sgd {
-  static void step(std::vector<float>& weights, const std::vector<float>& grads) { weights[0] -= grads[0]; }
+  static void step(std::vector<float>& weights, const std::vector<float>& grads) {
+    weights[0] -= grads[0];
+  }
 };
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
-// Three steps of a model of two tensors, the last with an Inf. The loss scale, which starts at 4, doubles after each finite
-// step and halves after the Inf.
+// Three steps of a model of two tensors, the last with an Inf. The loss scale, which starts at 4,
+// doubles after each finite step and halves after the Inf.
 #include <headroom/headroom.hpp>
 #include <headroom/quantize.hpp>
 #include <limits>
@@ -30,7 +30,9 @@ int main() {
   config.growth_interval = 1;
   headroom::DynamicLossScale loss_scale(config);
 #include BLOCK
-  // At loss scale 8, the largest gradients are those of the first step: 4 in the body, 2 in the head.
-  const bool scales_follow = grad_scales.scales()[0] == 57344.0F / 4 && grad_scales.scales()[1] == 57344.0F / 2;
+  // At loss scale 8, the largest gradients are those of the first step: 4 in the body, 2 in the
+  // head.
+  const bool scales_follow =
+      grad_scales.scales()[0] == 57344.0F / 4 && grad_scales.scales()[1] == 57344.0F / 2;
   return steps == 2 && loss_scale.loss_scale() == 8.0F && scales_follow ? 0 : 1;
 }

@@ -25,5 +25,8 @@ int main() {
   optimizer.grads.layers[2].weight[17] = std::numeric_limits<float>::infinity();
   headroom::GradScaler<> scaler;
 #include BLOCK
-  return result.nonfinite && result.nonfinite->path == "layers[2].weight" && result.nonfinite->index == 17 ? 0 : 1;
+  return result.nonfinite && result.nonfinite->path == "layers[2].weight" &&
+                 result.nonfinite->index == 17
+             ? 0
+             : 1;
 }

@@ -1,4 +1,5 @@
-// A spike, an overflow and an ordinary norm, after norms of about 1. Only the last one leads to a step.
+// A spike, an overflow and an ordinary norm, after norms of about 1. Only the last one leads to a
+// step.
 #include <headroom/headroom.hpp>
 #include <limits>
 #include <vector>
@@ -18,5 +19,8 @@ int main() {
     optimizer.scaled = {gradient * scaler.get_scale()};
 #include BLOCK
   }
-  return optimizer.weights[0] == -0.75F && scaler.get_scale() == 512.0F && guard.values().size() == 102 ? 0 : 1;
+  return optimizer.weights[0] == -0.75F && scaler.get_scale() == 512.0F &&
+                 guard.values().size() == 102
+             ? 0
+             : 1;
 }

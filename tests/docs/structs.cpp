@@ -40,7 +40,9 @@ int main() {
 
   Adapted adapted{{{{1.0F}, {2.0F}}, {{3.0F}, {4.0F}}}, {5.0F}};
   headroom::scale_in_place(adapted, 2.0F);
-  if (adapted.body.w[0] != 2.0F || adapted.adapter[0] != 10.0F || headroom::leaf_count(adapted) != 5) return 1;
+  if (adapted.body.w[0] != 2.0F || adapted.adapter[0] != 10.0F ||
+      headroom::leaf_count(adapted) != 5)
+    return 1;
 
   const Halves scaled{{half(4.0F)}};  // it has no rebind
   Floats unscaled{{0.0F}};

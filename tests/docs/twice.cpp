@@ -8,7 +8,9 @@ struct Model {
   std::vector<float> body, head;
   HEADROOM_TREE(Model, body, head)
 };
-static Model backward(const Model&, float batch, float scale) { return {{batch * scale, 0.0F}, {6.0F * batch, 8.0F * batch}}; }
+static Model backward(const Model&, float batch, float scale) {
+  return {{batch * scale, 0.0F}, {6.0F * batch, 8.0F * batch}};
+}
 
 int main() {
   const Model model;

@@ -18,5 +18,8 @@ int main() {
     decoder.grads = {scaler.scale(4.0F)};
 #include BLOCK
   }
-  return encoder.weights[0] == -0.6F && decoder.weights[0] == -0.8F && scaler.get_scale() == 16384.0F ? 0 : 1;
+  return encoder.weights[0] == -0.6F && decoder.weights[0] == -0.8F &&
+                 scaler.get_scale() == 16384.0F
+             ? 0
+             : 1;
 }

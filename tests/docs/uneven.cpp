@@ -1,4 +1,5 @@
-// Two ranks, each in a thread. The gradients are those of a loss 2 * w * batch. The second rank has fewer batches.
+// Two ranks, each in a thread. The gradients are those of a loss 2 * w * batch. The second rank has
+// fewer batches.
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -25,7 +26,8 @@ class Comm {
       met_ = 0;
       ++meetings_;
       changed_.notify_all();
-    } else if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return meetings_ != meeting; })) {
+    } else if (!changed_.wait_for(lock, std::chrono::seconds(20),
+                                  [&] { return meetings_ != meeting; })) {
       throw std::runtime_error("the other rank does not come");
     }
     return all_;
@@ -44,7 +46,9 @@ struct Sgd {
   void step() { weights[0] -= grads[0]; }
 };
 void backward(Sgd& model, Batch batch, float loss) { model.grads[0] = 2.0F * batch * loss; }
-void sum_over_ranks(std::vector<float>& grads) { grads[0] = static_cast<float>(comm.sum(static_cast<double>(grads[0]))); }
+void sum_over_ranks(std::vector<float>& grads) {
+  grads[0] = static_cast<float>(comm.sum(static_cast<double>(grads[0])));
+}
 
 float weight_of_rank(const std::vector<Batch>& batches_of_this_rank) {
   const std::size_t most_batches = 5;

@@ -3,7 +3,9 @@
 #include <vector>
 
 struct Optimizer {
-  static void step(std::vector<float>& weights, const std::vector<float>& grads) { weights[0] -= grads[0]; }
+  static void step(std::vector<float>& weights, const std::vector<float>& grads) {
+    weights[0] -= grads[0];
+  }
 };
 
 int main() {

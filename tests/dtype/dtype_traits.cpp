@@ -44,27 +44,32 @@ static_assert(std::is_same_v<format_of<headroom::half>, headroom::binary16>);
 static_assert(std::is_same_v<format_of<headroom::bfloat16>, headroom::brain16>);
 static_assert(std::is_same_v<format_of<float>, headroom::binary32>);
 static_assert(std::is_same_v<format_of<double>, headroom::binary64>);
-static_assert(is_dtype_v<headroom::half> && is_dtype_v<headroom::bfloat16> && is_dtype_v<float> && is_dtype_v<double>);
-static_assert(is_dtype_v<const float> && is_dtype_v<const headroom::half> && is_dtype_v<volatile double>);
+static_assert(is_dtype_v<headroom::half> && is_dtype_v<headroom::bfloat16> && is_dtype_v<float> &&
+              is_dtype_v<double>);
+static_assert(is_dtype_v<const float> && is_dtype_v<const headroom::half> &&
+              is_dtype_v<volatile double>);
 static_assert(std::is_same_v<format_of<const headroom::bfloat16>, headroom::brain16>);
 
 // What is no element type.
 static_assert(!is_dtype_v<long double>, "there are no kernels for it");
-static_assert(!is_dtype_v<int> && !is_dtype_v<std::uint16_t> && !is_dtype_v<bool> && !is_dtype_v<char>);
-static_assert(!is_dtype_v<float*> && !is_dtype_v<float&> && !is_dtype_v<float[2]> && !is_dtype_v<NotANumber> &&
-              !is_dtype_v<void>);
+static_assert(!is_dtype_v<int> && !is_dtype_v<std::uint16_t> && !is_dtype_v<bool> &&
+              !is_dtype_v<char>);
+static_assert(!is_dtype_v<float*> && !is_dtype_v<float&> && !is_dtype_v<float[2]> &&
+              !is_dtype_v<NotANumber> && !is_dtype_v<void>);
 
 TEST_CASE("a user's own type becomes an element type by one specialisation", "[dtype]") {
-  static_assert(is_dtype_v<ForeignHalf> && is_dtype_v<const ForeignHalf> && is_dtype_v<ForeignDouble>);
+  static_assert(is_dtype_v<ForeignHalf> && is_dtype_v<const ForeignHalf> &&
+                is_dtype_v<ForeignDouble>);
   static_assert(std::is_same_v<format_of<const ForeignHalf>, headroom::binary16>);
   static_assert(to_float(ForeignHalf{0x3C00}) == 1.0F);
   CHECK(to_float(ForeignHalf{0xC500}) == -5.0F);
 }
 
 TEST_CASE("any element type up to 32 bits as float", "[dtype]") {
-  static_assert(to_float(headroom::half(0.5F)) == 0.5F && to_float(headroom::bfloat16(-0.5F)) == -0.5F &&
-                to_float(3.0F) == 3.0F);
-  CHECK(support::bits_of(to_float(headroom::half::from_bits(0x0001))) == support::bits_of(0x1p-24F));
+  static_assert(to_float(headroom::half(0.5F)) == 0.5F &&
+                to_float(headroom::bfloat16(-0.5F)) == -0.5F && to_float(3.0F) == 3.0F);
+  CHECK(support::bits_of(to_float(headroom::half::from_bits(0x0001))) ==
+        support::bits_of(0x1p-24F));
   CHECK(support::bits_of(to_float(headroom::bfloat16::from_bits(0x0001))) == 0x00010000);
 }
 
@@ -77,7 +82,8 @@ void check_language_type(std::uint16_t one_and_a_half) {
   CHECK(to_float(theirs) == 1.5F);
 }
 TEST_CASE("T12: types of the language have the formats of half and bfloat16", "[dtype]") {
-  [[maybe_unused]] const auto half = headroom::half(1.5F).bits(), bfloat16 = headroom::bfloat16(1.5F).bits();
+  [[maybe_unused]] const auto half = headroom::half(1.5F).bits(),
+                              bfloat16 = headroom::bfloat16(1.5F).bits();
 #if HEADROOM_DETAIL_HAS_FLOAT16
   check_language_type<_Float16, headroom::binary16>(half);
 #endif

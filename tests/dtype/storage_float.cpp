@@ -26,7 +26,8 @@ T with_pattern(std::uint32_t pattern) {
 
 TEST_CASE("a number prints as the float that it is", "[dtype]") {
   std::ostringstream out;
-  out << headroom::half(1.5F) << ' ' << headroom::bfloat16(-2.0F) << ' ' << std::showpos << headroom::float8_e4m3(448.0F);
+  out << headroom::half(1.5F) << ' ' << headroom::bfloat16(-2.0F) << ' ' << std::showpos
+      << headroom::float8_e4m3(448.0F);
   CHECK(out.str() == "1.5 -2 +448");
 }
 
@@ -35,26 +36,32 @@ TEST_CASE("every pattern of every narrow format widens exactly and comes back", 
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     const auto magnitudes = support::all_magnitudes<Format>();
-    // Whether bits of a float or double are those of the pattern. They are taken at once, because a NaN that is returned as a
-    // float may change, and decoded, because under flush-to-zero a comparison of subnormal floats sees zeros.
+    // Whether bits of a float or double are those of the pattern. They are taken at once, because a
+    // NaN that is returned as a float may change, and decoded, because under flush-to-zero a
+    // comparison of subnormal floats sees zeros.
     const auto is_same = [&](auto wide, std::uint32_t pattern) {
       using Wide = std::conditional_t<sizeof wide == 4, binary32, binary64>;
       const std::uint32_t magnitude = pattern & Format::abs_mask;
       if (magnitude >= Format::smallest_nan_bits) return support::is_nan<Wide>(wide);
       if (((wide & Wide::sign_mask) != 0) != (magnitude != pattern)) return false;
-      if (magnitude > Format::largest_finite_bits) return (wide & Wide::abs_mask) == Wide::infinity_bits;
+      if (magnitude > Format::largest_finite_bits)
+        return (wide & Wide::abs_mask) == Wide::infinity_bits;
       const long double found = support::to_long_double(support::decode<Wide>(wide));
-      return support::is_finite<Wide>(wide) && (found < 0 ? -found : found) == magnitudes[magnitude];
+      return support::is_finite<Wide>(wide) &&
+             (found < 0 ? -found : found) == magnitudes[magnitude];
     };
     Mismatches wrong;
     for (const std::uint32_t pattern : support::sample_bits<Format>()) {
       const auto value = with_pattern<T>(pattern);
-      const auto from_float = T(static_cast<float>(value)).bits(), from_double = T(static_cast<double>(value)).bits();
-      wrong.expect(is_same(bits_of(static_cast<float>(value)), pattern), [&] { return hex(pattern) + " to float"; });
-      wrong.expect(is_same(bits_of(static_cast<double>(value)), pattern), [&] { return hex(pattern) + " to double"; });
-      wrong.expect(
-          support::same_bits<Format>(from_float, value.bits()) && support::same_bits<Format>(from_double, value.bits()),
-          [&] { return hex(pattern) + " and back"; });
+      const auto from_float = T(static_cast<float>(value)).bits(),
+                 from_double = T(static_cast<double>(value)).bits();
+      wrong.expect(is_same(bits_of(static_cast<float>(value)), pattern),
+                   [&] { return hex(pattern) + " to float"; });
+      wrong.expect(is_same(bits_of(static_cast<double>(value)), pattern),
+                   [&] { return hex(pattern) + " to double"; });
+      wrong.expect(support::same_bits<Format>(from_float, value.bits()) &&
+                       support::same_bits<Format>(from_double, value.bits()),
+                   [&] { return hex(pattern) + " and back"; });
     }
     CHECK(wrong.first() == "");
   });
@@ -65,7 +72,8 @@ TEST_CASE("conversions of narrow values in constant expressions", "[dtype]") {
     using T = typename decltype(type)::type;
     constexpr T one(1.0F);
     static_assert(static_cast<float>(one) == 1.0F && static_cast<double>(one) == 1.0);
-    static_assert(static_cast<int>(one) == 1 && static_cast<bool>(one) && !std::is_constructible_v<long double, decltype(one)>);
+    static_assert(static_cast<int>(one) == 1 && static_cast<bool>(one) &&
+                  !std::is_constructible_v<long double, decltype(one)>);
     static_assert(T(1) == one && T(1.0) == one && T(static_cast<std::int8_t>(1)) == one);
     static_assert(T::from_bits(one.bits()) == one);
     static_assert(-one == T(-1.0F) && -(-one) == one);
@@ -80,11 +88,13 @@ TEST_CASE("comparisons of all kinds of value, and of neighbours all the way", "[
     using Format = typename T::format;
     Mismatches wrong;
     // Both zeros have place 0, and a negative number the place of its magnitude, negated.
-    const auto compare = [&](std::uint32_t left, int left_place, std::uint32_t right, int right_place) {
+    const auto compare = [&](std::uint32_t left, int left_place, std::uint32_t right,
+                             int right_place) {
       const auto a = with_pattern<T>(left), b = with_pattern<T>(right);
-      const bool right_answers = (a == b) == (left_place == right_place) && (a != b) == (left_place != right_place) &&
-                                 (a < b) == (left_place < right_place) && (a > b) == (left_place > right_place) &&
-                                 (a <= b) == (left_place <= right_place) && (a >= b) == (left_place >= right_place);
+      const bool right_answers =
+          (a == b) == (left_place == right_place) && (a != b) == (left_place != right_place) &&
+          (a < b) == (left_place < right_place) && (a > b) == (left_place > right_place) &&
+          (a <= b) == (left_place <= right_place) && (a >= b) == (left_place >= right_place);
       wrong.expect(right_answers, [&] { return hex(left) + " and " + hex(right); });
     };
     const std::uint32_t magnitudes[] = {
@@ -95,7 +105,8 @@ TEST_CASE("comparisons of all kinds of value, and of neighbours all the way", "[
         for (const std::uint32_t sign : {0U, std::uint32_t{Format::sign_mask}}) {
           compare(magnitudes[i] | sign, sign != 0 ? -i : i, magnitudes[j], j);
           compare(magnitudes[i], i, magnitudes[j] | sign, sign != 0 ? -j : j);
-          compare(magnitudes[i] | sign, sign != 0 ? -i : i, magnitudes[j] | sign, sign != 0 ? -j : j);
+          compare(magnitudes[i] | sign, sign != 0 ? -i : i, magnitudes[j] | sign,
+                  sign != 0 ? -j : j);
         }
       }
     }
@@ -112,13 +123,16 @@ TEST_CASE("NaN is unordered with everything, itself too", "[dtype]") {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     Mismatches wrong;
-    const auto unordered = [](T a, T b) { return !(a == b) && a != b && !(a < b) && !(a > b) && !(a <= b) && !(a >= b); };
+    const auto unordered = [](T a, T b) {
+      return !(a == b) && a != b && !(a < b) && !(a > b) && !(a <= b) && !(a >= b);
+    };
     for (const std::uint32_t pattern : support::sample_bits<Format>()) {
       if (!support::is_nan<Format>(static_cast<typename Format::bits_type>(pattern))) continue;
-      for (const std::uint32_t other :
-           {pattern, 0U, std::uint32_t{Format::sign_mask}, 0x38U, std::uint32_t{Format::overflow_bits}}) {
+      for (const std::uint32_t other : {pattern, 0U, std::uint32_t{Format::sign_mask}, 0x38U,
+                                        std::uint32_t{Format::overflow_bits}}) {
         const auto nan = with_pattern<T>(pattern), value = with_pattern<T>(other);
-        wrong.expect(unordered(nan, value) && unordered(value, nan), [&] { return hex(pattern) + " and " + hex(other); });
+        wrong.expect(unordered(nan, value) && unordered(value, nan),
+                     [&] { return hex(pattern) + " and " + hex(other); });
       }
     }
     CHECK(wrong.first() == "");

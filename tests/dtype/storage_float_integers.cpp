@@ -20,12 +20,14 @@ bool becomes(std::uint64_t magnitude, std::uint32_t expected) {
   if (magnitude > static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())) return true;
   const auto negative = static_cast<Integer>(-static_cast<std::int64_t>(magnitude));
   const std::uint32_t negated = magnitude == 0 ? 0 : expected | T::format::sign_mask;
-  return T(static_cast<Integer>(magnitude)).bits() == expected && (!std::is_signed_v<Integer> || T(negative).bits() == negated);
+  return T(static_cast<Integer>(magnitude)).bits() == expected &&
+         (!std::is_signed_v<Integer> || T(negative).bits() == negated);
 }
 template <class T>
 bool all_become(std::uint64_t magnitude, std::uint32_t expected) {
-  return becomes<T, std::int8_t>(magnitude, expected) && becomes<T, std::uint16_t>(magnitude, expected) &&
-         becomes<T, int>(magnitude, expected) && becomes<T, std::uint64_t>(magnitude, expected) &&
+  return becomes<T, std::int8_t>(magnitude, expected) &&
+         becomes<T, std::uint16_t>(magnitude, expected) && becomes<T, int>(magnitude, expected) &&
+         becomes<T, std::uint64_t>(magnitude, expected) &&
          becomes<T, std::int64_t>(magnitude, expected);
 }
 
@@ -37,12 +39,14 @@ TEST_CASE("integers of every width become the nearest value, ties to even", "[dt
     using Format = typename T::format;
     support::Mismatches wrong;
     for (std::uint32_t lower = 0; lower <= Format::largest_finite_bits; ++lower) {
-      const support::Number number = support::decode<Format>(static_cast<typename Format::bits_type>(lower));
+      const support::Number number =
+          support::decode<Format>(static_cast<typename Format::bits_type>(lower));
       const int half_unit = number.exponent - 1;  // as a power of two
       if (half_unit < 0 || half_unit + Format::mantissa_bits + 2 > 64) continue;
       const std::uint64_t middle = (2 * std::uint64_t{number.significand} + 1) << half_unit;
-      const bool right = all_become<T>(middle, lower + lower % 2) && all_become<T>(middle - 1, lower) &&
-                         all_become<T>(middle + 1, lower + 1) && all_become<T>(middle & (middle - 1), lower);
+      const bool right = all_become<T>(middle, lower + lower % 2) &&
+                         all_become<T>(middle - 1, lower) && all_become<T>(middle + 1, lower + 1) &&
+                         all_become<T>(middle & (middle - 1), lower);
       wrong.expect(right, [&] { return support::hex(lower); });
     }
     for (std::uint32_t small = 0; small < 256; ++small) {

@@ -13,7 +13,8 @@
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE("a trace is the column max_abs of a History's CSV, without the steps that were not finite") {
+TEST_CASE(
+    "a trace is the column max_abs of a History's CSV, without the steps that were not finite") {
   headroom::History history;
   history.record(1024.0F, {true, 0.1});
   headroom::NonFinite place;
@@ -24,13 +25,16 @@ TEST_CASE("a trace is the column max_abs of a History's CSV, without the steps t
   std::ofstream(file) << history.csv();
   CHECK(compare_policies::read_trace(file).max_abs == std::vector<double>{0.1, 1e-30});
   std::ofstream(file) << "step,max_abs\n0,1\n1,nan\n";
-  CHECK_THROWS_WITH(compare_policies::read_trace(file), ContainsSubstring("line 3: max_abs is 'nan'"));
+  CHECK_THROWS_WITH(compare_policies::read_trace(file),
+                    ContainsSubstring("line 3: max_abs is 'nan'"));
 }
 
 TEST_CASE("the policies for comparison follow their published rules, and can be saved") {
   compare_policies::HistogramLossScale histogram;  // an eighth of the largest half is 8188
-  CHECK(histogram.adjust(headroom::GradientReport{true, 8184.0 / 32768.0}).loss_scale() == 65536.0F);
-  CHECK(histogram.adjust(headroom::GradientReport{true, 8188.0 / 32768.0}).loss_scale() == 16384.0F);
+  CHECK(histogram.adjust(headroom::GradientReport{true, 8184.0 / 32768.0}).loss_scale() ==
+        65536.0F);
+  CHECK(histogram.adjust(headroom::GradientReport{true, 8188.0 / 32768.0}).loss_scale() ==
+        16384.0F);
   CHECK(histogram.adjust(headroom::GradientReport{false, HUGE_VAL}).loss_scale() == 16384.0F);
   compare_policies::LogMaxLossScale log_max;  // without deviation its scale is 2^16 / magnitude
   for (int i = 0; i < 100; ++i) log_max = log_max.adjust(headroom::GradientReport{true, 0x1p-4});

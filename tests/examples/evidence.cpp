@@ -56,18 +56,21 @@ void check_gradients(Network network) {
       auto moved = model;
       std::size_t next = 0;
       headroom::for_each_leaf(moved, [&](auto& values) {
-        if (next++ == leaf) Eigen::Map<Eigen::ArrayXf>(values.data(), values.size()) += distance * direction;
+        if (next++ == leaf)
+          Eigen::Map<Eigen::ArrayXf>(values.data(), values.size()) += distance * direction;
       });
       return network.gradients(moved, batch, 1.0F).loss;
     };
     const double measured = (loss_at(2e-4F) - loss_at(-2e-4F)) / 4e-4;
-    const double norm = std::sqrt(static_cast<double>(direction.square().sum() * found[leaf].square().sum()));
+    const double norm =
+        std::sqrt(static_cast<double>(direction.square().sum() * found[leaf].square().sum()));
     CHECK(std::abs(measured - expected) < 4e-3 * norm + 1e-3);
     CHECK(norm > 1e-3);
   }
 }
 
-/// With a scale that loses nothing, fp16 gradients divided by the scale equal the float ones up to rounding.
+/// With a scale that loses nothing, fp16 gradients divided by the scale equal the float ones up to
+/// rounding.
 template <class Network>
 void check_half(Network network) {
   const auto model = network.initial();
@@ -88,19 +91,22 @@ struct Breaks {
   template <class Model, class Gradients>
   headroom::GradientReport operator()(Model& weights, const Gradients& gradients, float) const {
     (void)gradients(1.0F);
-    headroom::for_each_leaf(weights, [](auto& leaf) { leaf.setConstant(std::numeric_limits<float>::quiet_NaN()); });
+    headroom::for_each_leaf(
+        weights, [](auto& leaf) { leaf.setConstant(std::numeric_limits<float>::quiet_NaN()); });
     return {};
   }
 };
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// One step with a fault. It trains two weights, each of another optimizer or rank, with gradients of 0.25 and a scale of 1024.
+/// One step with a fault. It trains two weights, each of another optimizer or rank, with gradients
+/// of 0.25 and a scale of 1024.
 struct FaultyCase {
   Fault fault;
-  int overflow;          ///< the weight whose gradient is Inf; -1: none
-  double first, second;  ///< the gradients that the optimizers should get; 0: no step; NaN: not finite
-  float scale;           ///< the next scale; a step that seems finite doubles it
+  int overflow;  ///< the weight whose gradient is Inf; -1: none
+  /// The gradients that the optimizers should get; 0: no step; NaN: not finite
+  double first, second;
+  float scale;  ///< the next scale; a step that seems finite doubles it
 };
 const FaultyCase faulty_cases[] = {
     {Fault::updated_before_unscale, -1, 0.125, 0.125, 2048.0F},
@@ -117,17 +123,19 @@ void check_fault(const FaultyCase& expected) {
   headroom::LossScaleConfig config;
   config.initial_scale = 1024.0F;
   config.growth_interval = 1;
-  evidence::FaultyStep step(expected.fault, headroom::DynamicLossScale(config), evidence::Schedule{1, 0, 1.0F, 1.0F},
-                            {1, false});
+  evidence::FaultyStep step(expected.fault, headroom::DynamicLossScale(config),
+                            evidence::Schedule{1, 0, 1.0F, 1.0F}, {1, false});
   std::vector<std::vector<float>> weights{{0.0F}, {0.0F}};
   const auto gradients = [&](float loss_scale, int = 0, int = 1) {
     std::vector<std::vector<headroom::half>> grads16(2, {headroom::half(0.25F * loss_scale)});
-    if (expected.overflow >= 0) grads16[static_cast<std::size_t>(expected.overflow)][0] = headroom::half(1e6F);
+    if (expected.overflow >= 0)
+      grads16[static_cast<std::size_t>(expected.overflow)][0] = headroom::half(1e6F);
     return grads16;
   };
   CHECK(step(weights, gradients, 1.0F).finite == (expected.overflow < 0));
   CHECK(step.loss_scale() == expected.scale);
-  const auto moved_by = [&](std::size_t i, double gradient) {  // Adam's first step, with an epsilon of 1
+  // Adam's first step, with an epsilon of 1
+  const auto moved_by = [&](std::size_t i, double gradient) {
     const double moved = -static_cast<double>(weights[i][0]);
     if (std::isnan(gradient)) return !std::isfinite(moved);
     return std::abs(moved - gradient / (gradient + 1.0)) < 1e-6;
@@ -145,7 +153,8 @@ TEST_CASE("each fault makes the mistake that its name says") {
   }
 }
 
-TEST_CASE("a step sums the gradients of its micro-batches, and is skipped if one of them overflows") {
+TEST_CASE(
+    "a step sums the gradients of its micro-batches, and is skipped if one of them overflows") {
   headroom::LossScaleConfig config;
   config.initial_scale = 1024.0F;
   config.growth_interval = 1;
@@ -157,11 +166,13 @@ TEST_CASE("a step sums the gradients of its micro-batches, and is skipped if one
     const auto gradients = [&](float loss_scale, int part, int parts) {
       CHECK(parts == 4);
       const float mean = 0.25F * static_cast<float>(part + 1);
-      return std::vector<headroom::half>{headroom::half(part == overflow ? 1e6F : mean * loss_scale)};
+      return std::vector<headroom::half>{
+          headroom::half(part == overflow ? 1e6F : mean * loss_scale)};
     };
     CHECK(step(weights, gradients, 1.0F).finite == (overflow < 0));
     CHECK(step.loss_scale() == (overflow < 0 ? 2048.0F : 512.0F));
-    const double moved = overflow < 0 ? 0.625 / 1.625 : 0.0;  // Adam's first step, with an epsilon of 1
+    // Adam's first step, with an epsilon of 1
+    const double moved = overflow < 0 ? 0.625 / 1.625 : 0.0;
     CHECK(std::abs(static_cast<double>(weights[0]) + moved) < 1e-6);
   }
 }
@@ -170,10 +181,12 @@ TEST_CASE("Wilcoxon's p is the share of all choices of signs that are at least a
   CHECK(evidence::wilcoxon({1, 2, -3, 4, 5, 6}) == 10.0 / 64.0);
   CHECK(evidence::wilcoxon({0, 0}) == 1.0);
   CHECK(evidence::wilcoxon(std::vector<double>(20, 0.5)) == 0x1p-19);
-  CHECK(evidence::wilcoxon({0, 1, -1, 1, 2}) == 8.0 / 16.0);  // zeros are left out, and ties have their mean rank
+  // Zeros are left out, and ties have their mean rank
+  CHECK(evidence::wilcoxon({0, 1, -1, 1, 2}) == 8.0 / 16.0);
 }
 
-TEST_CASE("Holm's correction multiplies the smallest p by the number of tests, and keeps the order") {
+TEST_CASE(
+    "Holm's correction multiplies the smallest p by the number of tests, and keeps the order") {
   const std::vector<double> corrected = evidence::holm({0.01, 0.04, 0.03, 0.9});
   CHECK_THAT(corrected[0], Catch::Matchers::WithinAbs(0.04, 1e-12));
   CHECK_THAT(corrected[1], Catch::Matchers::WithinAbs(0.09, 1e-12));
@@ -194,15 +207,16 @@ TEST_CASE("a network that returns NaN has an accuracy of 0 and an infinite loss"
   digits::Images images;
   images.pixels.setOnes(digits::pixels, 3);
   images.labels = {0, 0, 9};
-  digits::Model<float> model{
-      {{digits::Matrix<float>::Zero(digits::classes, digits::pixels), digits::Vector<float>::Zero(digits::classes)}}};
+  digits::Model<float> model{{{digits::Matrix<float>::Zero(digits::classes, digits::pixels),
+                               digits::Vector<float>::Zero(digits::classes)}}};
   CHECK(digits::accuracy<float>(model, images) > 60.0);
   for (const int place : {0, 5, 9}) {
     model.layers[0].bias.setZero();
     model.layers[0].bias(place) = std::numeric_limits<float>::quiet_NaN();
     CHECK(digits::accuracy<float>(model, images) == 0.0);
   }
-  CHECK(evidence::train<Eigen::half>(small_adding(), Breaks(), 0).quality == std::numeric_limits<double>::infinity());
+  CHECK(evidence::train<Eigen::half>(small_adding(), Breaks(), 0).quality ==
+        std::numeric_limits<double>::infinity());
 }
 
 TEST_CASE("the parts of a batch together are the batch, in order") {

@@ -37,8 +37,9 @@ Leaves<T> leaves_of(float value) {
   return leaves;
 }
 
-/// Unscales and clips the gradients, then does AdamW, all in double. The steps are those of torch's documentation of AdamW,
-/// which are algorithm 2 of Loshchilov and Hutter, "Decoupled Weight Decay Regularization".
+/// Unscales and clips the gradients, then does AdamW, all in double. The steps are those of torch's
+/// documentation of AdamW, which are algorithm 2 of Loshchilov and Hutter, "Decoupled Weight Decay
+/// Regularization".
 class Reference {
  public:
   Leaves<double> weights = leaves_of<double>(1.0F);
@@ -67,7 +68,8 @@ class Reference {
   [[nodiscard]] double largest_difference(const Leaves<float>& others) const {
     double largest = 0.0;
     for_each([&](std::size_t leaf, std::size_t i) {
-      largest = std::max(largest, std::abs(weights[leaf][i] - static_cast<double>(others[leaf][i])));
+      largest =
+          std::max(largest, std::abs(weights[leaf][i] - static_cast<double>(others[leaf][i])));
     });
     return largest;
   }
@@ -86,7 +88,8 @@ class Reference {
 
 /// Fills `scaled` with scaled gradients: half the weight plus noise, rounded to T.
 template <class T>
-void fill(Leaves<T>& scaled, const Leaves<float>& weights, float loss_scale, float size, std::mt19937& random) {
+void fill(Leaves<T>& scaled, const Leaves<float>& weights, float loss_scale, float size,
+          std::mt19937& random) {
   std::uniform_real_distribution<float> noise(-1.0F, 1.0F);
   for (std::size_t leaf = 0; leaf < sizes.size(); ++leaf) {
     for (std::size_t i = 0; i < sizes[leaf]; ++i) {
@@ -109,7 +112,8 @@ void check_training(float size, double max_norm, const AdamWOptions& options) {
   for (int step = 1; step <= 300; ++step) {
     const float loss_scale = scaler.scale(1.0F);
     fill(scaled, weights, loss_scale, size, random);
-    if (step % 50 == 0) support::set_bits(scaled[2][700], headroom::detail::format_of<T>::infinity_bits);
+    if (step % 50 == 0)
+      support::set_bits(scaled[2][700], headroom::detail::format_of<T>::infinity_bits);
     const auto before = weights;
     const auto given = scaled;
     (void)scaler.unscale_and_clip_(optimizer, max_norm);
@@ -140,8 +144,9 @@ TEST_CASE("300 fused steps equal unscaling, clipping and AdamW in double") {
 TEST_CASE("gradients may be any tree, and weights any list with one span for each leaf") {
   std::vector<float> first = {1.0F, 1.0F}, second = {1.0F};
   const std::vector<span<float>> weights = {first, second};
-  const auto gradients = std::make_tuple(std::vector<headroom::bfloat16>{headroom::bfloat16(1.0F), headroom::bfloat16(1.0F)}, 7,
-                                         std::optional<double>(), 1.0);
+  const auto gradients = std::make_tuple(
+      std::vector<headroom::bfloat16>{headroom::bfloat16(1.0F), headroom::bfloat16(1.0F)}, 7,
+      std::optional<double>(), 1.0);
   AdamWState state;
   adamw_step(weights, gradients, state, {}, 0.25);
   CHECK(first[1] == Approx(1.0 - 1e-3 - 1e-5));

@@ -1,7 +1,8 @@
-// For libFuzzer. Every checkpoint gives either an error that says in which file, or jobs whose tiles cover their tensors; those
-// of small tensors are converted. An input is parts that end with a byte of 0: options, config.json, hf_quant_config.json,
-// model.safetensors.index.json, the headers of up to three files (model.safetensors, or 1, 2 and 3), and what their tensors
-// begin with. An empty part is no file.
+// For libFuzzer. Every checkpoint gives either an error that says in which file, or jobs whose
+// tiles cover their tensors; those of small tensors are converted. An input is parts that end with
+// a byte of 0: options, config.json, hf_quant_config.json, model.safetensors.index.json, the
+// headers of up to three files (model.safetensors, or 1, 2 and 3), and what their tensors begin
+// with. An empty part is no file.
 #define main convert_checkpoint_main
 #include "convert_checkpoint/convert_checkpoint.cpp"
 #undef main
@@ -19,8 +20,11 @@ const fs::path& directory() {
   static const struct Directory {
     fs::path path;
     Directory() {
-      std::string name = (fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) + "/fuzz_XXXXXX";
-      expect(::mkdtemp(name.data()) != nullptr && std::freopen("/dev/null", "w", stdout) != nullptr);
+      std::string name =
+          (fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
+          "/fuzz_XXXXXX";
+      expect(::mkdtemp(name.data()) != nullptr &&
+             std::freopen("/dev/null", "w", stdout) != nullptr);
       path = name;
     }
     ~Directory() {
@@ -48,8 +52,10 @@ void put_tensors(const fs::path& name, const std::string& header, const std::str
     for (const json& entry : entries)
       if (entry.is_object() && entry.contains("data_offsets"))
         for (const json& offset : entry["data_offsets"])
-          if (offset.is_number_unsigned() && offset < 1 << 20) end = std::max(end, offset.get<std::uint64_t>());
-  put(name, std::string(reinterpret_cast<const char*>(&bytes), 8) + header + data.substr(0, end), 8 + bytes + end);
+          if (offset.is_number_unsigned() && offset < 1 << 20)
+            end = std::max(end, offset.get<std::uint64_t>());
+  put(name, std::string(reinterpret_cast<const char*>(&bytes), 8) + header + data.substr(0, end),
+      8 + bytes + end);
 }
 
 void check(Converter& converter, const Shard& shard) {
@@ -79,7 +85,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   put("hf_quant_config.json", parts[2]);
   put("model.safetensors.index.json", parts[3]);
   put_tensors("model.safetensors", parts[4], parts[7]);
-  for (int i = 0; i < 3; ++i) put_tensors(std::to_string(i + 1), parts[3].empty() ? "" : parts[4 + i], parts[7]);
+  for (int i = 0; i < 3; ++i)
+    put_tensors(std::to_string(i + 1), parts[3].empty() ? "" : parts[4 + i], parts[7]);
 
   Converter converter;
   converter.in = directory();

@@ -1,5 +1,6 @@
-// For libFuzzer. A verb on a tensor of any dtype, shape, strides and alignment, on any instruction set, against the slow
-// reference. Bytes between the elements stay as they are. The sanitizer watches those around the tensor.
+// For libFuzzer. A verb on a tensor of any dtype, shape, strides and alignment, on any instruction
+// set, against the slow reference. Bytes between the elements stay as they are. The sanitizer
+// watches those around the tensor.
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -39,8 +40,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 template <class F, class T>
 T number_of(typename F::bits_type bits) {
   if (support::is_nan<F>(bits)) return std::numeric_limits<T>::quiet_NaN();
-  const T magnitude = support::is_finite<F>(bits) ? static_cast<T>(support::to_long_double(support::decode<F>(bits)))
-                                                  : std::numeric_limits<T>::infinity();
+  const T magnitude = support::is_finite<F>(bits)
+                          ? static_cast<T>(support::to_long_double(support::decode<F>(bits)))
+                          : std::numeric_limits<T>::infinity();
   return (bits & F::sign_mask) != 0 ? -std::fabs(magnitude) : magnitude;
 }
 /// What an element becomes, and the number that the report describes.
@@ -49,8 +51,10 @@ struct Result {
   double reported;
 };
 template <class In, class Out>
-std::uint64_t computed(support::Number (*operation)(support::Number, support::Number), std::uint64_t element, float factor) {
-  return support::compute<In, Out>(operation, static_cast<typename In::bits_type>(element), factor).bits;
+std::uint64_t computed(support::Number (*operation)(support::Number, support::Number),
+                       std::uint64_t element, float factor) {
+  return support::compute<In, Out>(operation, static_cast<typename In::bits_type>(element), factor)
+      .bits;
 }
 template <class F>
 double reported(std::uint64_t bits) {
@@ -61,17 +65,20 @@ Result result_of(Verb verb, std::uint64_t element, std::uint64_t old, float fact
   using Compute = support::compute_format<In, Out>;
   using T = std::conditional_t<std::is_same_v<Compute, headroom::binary32>, float, double>;
   const auto bits = static_cast<typename In::bits_type>(element);
-  if (verb == Verb::quantize) return {support::quantized<In, Out>(bits, factor).bits, reported<In>(bits)};
+  if (verb == Verb::quantize)
+    return {support::quantized<In, Out>(bits, factor).bits, reported<In>(bits)};
   if (verb == Verb::accumulate) {
     const std::uint64_t term = computed<In, Compute>(&support::quotient, bits, factor);
     const T sum = number_of<Compute, T>(static_cast<typename Compute::bits_type>(term)) +
                   number_of<Out, T>(static_cast<typename Out::bits_type>(old));
-    return {computed<Compute, Out>(&support::product, support::bits_of(sum), 1.0F), reported<Compute>(term)};
+    return {computed<Compute, Out>(&support::product, support::bits_of(sum), 1.0F),
+            reported<Compute>(term)};
   }
   const bool casts = verb == Verb::cast || verb == Verb::saturating_cast;
-  std::uint64_t stored =
-      computed<In, Out>(verb == Verb::unscale ? &support::quotient : &support::product, bits, casts ? 1.0F : factor);
-  if (verb == Verb::saturating_cast && !support::is_nan<In>(bits)) stored = support::saturated<Out>(stored);
+  std::uint64_t stored = computed<In, Out>(
+      verb == Verb::unscale ? &support::quotient : &support::product, bits, casts ? 1.0F : factor);
+  if (verb == Verb::saturating_cast && !support::is_nan<In>(bits))
+    stored = support::saturated<Out>(stored);
   return {stored, reported<Out>(stored)};
 }
 
@@ -82,11 +89,16 @@ struct Dtype {
   std::size_t size;
   support::Layout layout;
   double (*number)(std::uint64_t bits);
-  Result (*result[6])(Verb, std::uint64_t, std::uint64_t, float);  // by the index of the destination's dtype
+  // By the index of the destination's dtype
+  Result (*result[6])(Verb, std::uint64_t, std::uint64_t, float);
 };
 template <class In, class... Formats>
 constexpr Dtype dtype_of(headroom::dtype_code code) {
-  return {code, sizeof(typename In::bits_type), support::layout_of<In>, &reported<In>, {&result_of<In, Formats>...}};
+  return {code,
+          sizeof(typename In::bits_type),
+          support::layout_of<In>,
+          &reported<In>,
+          {&result_of<In, Formats>...}};
 }
 template <class... Formats>
 constexpr std::vector<Dtype> (*make_dtypes)() = [] {
@@ -96,8 +108,9 @@ constexpr std::vector<Dtype> (*make_dtypes)() = [] {
   std::size_t i = 0;
   return std::vector<Dtype>{dtype_of<Formats, Formats...>(codes[i++])...};
 };
-const std::vector<Dtype> dtypes = make_dtypes<headroom::binary16, headroom::brain16, headroom::binary32, headroom::binary64,
-                                              headroom::e4m3, headroom::e5m2>();
+const std::vector<Dtype> dtypes =
+    make_dtypes<headroom::binary16, headroom::brain16, headroom::binary32, headroom::binary64,
+                headroom::e4m3, headroom::e5m2>();
 
 // ---- tensors ----
 
@@ -107,10 +120,12 @@ struct Shape {
   std::size_t elements = ndim == 0 ? below(one_in(16) ? 1500 : 100) : 1;
 
   Shape() {
-    for (int i = 0; i < ndim; ++i) elements *= static_cast<std::size_t>(sizes[i] = static_cast<std::int64_t>(below(9)));
+    for (int i = 0; i < ndim; ++i)
+      elements *= static_cast<std::size_t>(sizes[i] = static_cast<std::int64_t>(below(9)));
   }
 };
-/// Elements in memory of exactly the bytes from an offset to the last one, in an order and with gaps of its own.
+/// Elements in memory of exactly the bytes from an offset to the last one, in an order and with
+/// gaps of its own.
 struct Tensor {
   const Shape& shape;
   const Dtype& dtype;
@@ -132,7 +147,9 @@ struct Tensor {
     }
     const std::size_t offset = below(65);
     first = offset + static_cast<std::size_t>(start) * dtype.size;
-    memory.assign(offset + (shape.ndim == 0 ? shape.elements : static_cast<std::size_t>(span)) * dtype.size, 0xA5);
+    memory.assign(
+        offset + (shape.ndim == 0 ? shape.elements : static_cast<std::size_t>(span)) * dtype.size,
+        0xA5);
     const std::size_t patterns = 1 + below(8);
     std::uint64_t pattern[8];
     for (std::size_t i = 0; i < patterns; ++i) pattern[i] = any_bits<std::uint64_t>() + below(2);
@@ -141,12 +158,14 @@ struct Tensor {
   [[nodiscard]] any_tensor view() {
     const auto ndim = static_cast<std::size_t>(shape.ndim);
     if (ndim == 0) return {memory.data() + first, dtype.code, shape.elements};
-    return {memory.data() + first, dtype.code, headroom::span(shape.sizes, ndim), headroom::span(strides, ndim)};
+    return {memory.data() + first, dtype.code, headroom::span(shape.sizes, ndim),
+            headroom::span(strides, ndim)};
   }
   [[nodiscard]] std::size_t place(std::size_t i) const {
     auto rest = static_cast<std::int64_t>(i), elements = std::int64_t{0};
     if (shape.ndim == 0) elements = rest;
-    for (int d = shape.ndim; d-- > 0; rest /= shape.sizes[d]) elements += rest % shape.sizes[d] * strides[d];
+    for (int d = shape.ndim; d-- > 0; rest /= shape.sizes[d])
+      elements += rest % shape.sizes[d] * strides[d];
     return first + static_cast<std::size_t>(elements) * dtype.size;
   }
   [[nodiscard]] std::uint64_t at(std::size_t i) const {
@@ -154,12 +173,15 @@ struct Tensor {
     std::memcpy(low_bytes(bits), memory.data() + place(i), dtype.size);
     return bits;
   }
-  void set(std::size_t i, std::uint64_t bits) { std::memcpy(memory.data() + place(i), low_bytes(bits), dtype.size); }
+  void set(std::size_t i, std::uint64_t bits) {
+    std::memcpy(memory.data() + place(i), low_bytes(bits), dtype.size);
+  }
   /// Where the element's bytes are in `bits`.
   [[nodiscard]] unsigned char* low_bytes(std::uint64_t& bits) const {
     const std::uint16_t one = 1;
     const bool is_little_endian = *reinterpret_cast<const unsigned char*>(&one) == 1;
-    return reinterpret_cast<unsigned char*>(&bits) + (is_little_endian ? 0 : sizeof bits - dtype.size);
+    return reinterpret_cast<unsigned char*>(&bits) +
+           (is_little_endian ? 0 : sizeof bits - dtype.size);
   }
 };
 
@@ -172,7 +194,8 @@ bool is_allowed(Verb verb, float factor) {
   return factor >= headroom::smallest_loss_scale && factor <= headroom::largest_loss_scale;
 }
 /// The result of a verb that has no report is that of `measure`.
-headroom::GradientReport call(Verb verb, const any_tensor& from, const any_tensor& to, float factor, double& leaf_max_abs) {
+headroom::GradientReport call(Verb verb, const any_tensor& from, const any_tensor& to, float factor,
+                              double& leaf_max_abs) {
   float max_abs = 0.0F;
   switch (verb) {
     case Verb::scale:
@@ -189,8 +212,8 @@ headroom::GradientReport call(Verb verb, const any_tensor& from, const any_tenso
       headroom::cast_into(from, to, headroom::saturate);
       break;
     case Verb::quantize: {
-      const auto report =
-          headroom::quantize_into(from, to, headroom::span<const float>(&factor, 1), headroom::span(&max_abs, 1));
+      const auto report = headroom::quantize_into(from, to, headroom::span<const float>(&factor, 1),
+                                                  headroom::span(&max_abs, 1));
       leaf_max_abs = static_cast<double>(max_abs);
       return report;
     }
@@ -238,11 +261,13 @@ void check_refused(Verb verb, Tensor& from, Tensor& to, float factor) {
   }
   expect(to.memory == before);
 }
-/// The elements in the order of memory, in which find_nonfinite counts; with negative strides in any order.
+/// The elements in the order of memory, in which find_nonfinite counts; with negative strides in
+/// any order.
 std::vector<std::size_t> memory_order(const Tensor& tensor) {
   std::vector<std::size_t> order(tensor.shape.elements);
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return tensor.place(a) < tensor.place(b); });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return tensor.place(a) < tensor.place(b); });
   return order;
 }
 void check_reads(Tensor& tensor) {
@@ -264,8 +289,10 @@ void check_reads(Tensor& tensor) {
   expect(found.has_value() != expected.finite);
   if (found) {
     const bool is_forward = tensor.strides[0] > 0 && tensor.strides[1] > 0 && tensor.strides[2] > 0;
-    expect(found->nan_count == nans && found->inf_count == infs && (!is_forward || found->index == first));
-  } else if (expected.max_abs == 0.0 || (expected.max_abs > 0x1p-500 && expected.max_abs < 0x1p500)) {
+    expect(found->nan_count == nans && found->inf_count == infs &&
+           (!is_forward || found->index == first));
+  } else if (expected.max_abs == 0.0 ||
+             (expected.max_abs > 0x1p-500 && expected.max_abs < 0x1p500)) {
     const auto norm = static_cast<double>(std::sqrt(squares));
     expect(std::fabs(measured.norm - norm) <= 0x1p-21 * norm);
   }
@@ -290,6 +317,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   check_reads(from);
   check_verb(verb, from, to, factor);
-  if (verb != Verb::quantize) check_verb(verb, to, to, factor);  // a leaf may be its own destination
+  // A leaf may be its own destination
+  if (verb != Verb::quantize) check_verb(verb, to, to, factor);
   return 0;
 }

@@ -1,5 +1,6 @@
-// For libFuzzer. Every text gives either an error of headroom, or a state that its own text gives again. A policy with that
-// state stays in its range, and resumes from what it writes. So do a SpikeGuard and a histogram.
+// For libFuzzer. Every text gives either an error of headroom, or a state that its own text gives
+// again. A policy with that state stays in its range, and resumes from what it writes. So do a
+// SpikeGuard and a histogram.
 #include <headroom/policy/any.hpp>
 #include <headroom/policy/spike_guard.hpp>
 #include <headroom/state/text.hpp>
@@ -30,14 +31,16 @@ auto unless_refused(F f) -> std::optional<decltype(f())> {
 
 bool has_nan(const headroom::StateDict& dict) {
   for (const auto& [key, value] : dict) {
-    if (!value.is_text() && headroom::detail::to_text(value).find("nan") != std::string::npos) return true;
+    if (!value.is_text() && headroom::detail::to_text(value).find("nan") != std::string::npos)
+      return true;
   }
   return false;
 }
 
 void check(headroom::AnyLossScale policy) {
   for (int step = 0; step < 20; ++step) {
-    expect(policy.loss_scale() >= headroom::smallest_loss_scale && policy.loss_scale() <= headroom::largest_loss_scale);
+    expect(policy.loss_scale() >= headroom::smallest_loss_scale &&
+           policy.loss_scale() <= headroom::largest_loss_scale);
     expect(headroom::AnyLossScale::from_state_dict(policy.state_dict()) == policy);
     policy = policy.adjust(step % 3 != 2);
   }
@@ -48,7 +51,8 @@ void check(headroom::SpikeGuard guard) {
     expect(headroom::SpikeGuard::from_state_dict(guard.state_dict()) == guard);
     (void)guard.is_spike(value);
     guard = guard.adjust(value);
-    expect(guard.values().size() <= static_cast<std::size_t>(guard.window()) && guard.values().back() == value);
+    expect(guard.values().size() <= static_cast<std::size_t>(guard.window()) &&
+           guard.values().back() == value);
   }
 }
 
@@ -60,8 +64,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!dict) return 0;
   const std::string written = to_text(*dict);
   expect(to_text(headroom::from_text(written)) == written);
-  if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);  // the text of every NaN is the same
-  if (const auto policy = unless_refused([&] { return headroom::AnyLossScale::from_state_dict(*dict); })) check(*policy);
-  if (const auto guard = unless_refused([&] { return headroom::SpikeGuard::from_state_dict(*dict); })) check(*guard);
+  // The text of every NaN is the same
+  if (!has_nan(*dict)) expect(headroom::from_text(written) == *dict);
+  if (const auto policy =
+          unless_refused([&] { return headroom::AnyLossScale::from_state_dict(*dict); }))
+    check(*policy);
+  if (const auto guard =
+          unless_refused([&] { return headroom::SpikeGuard::from_state_dict(*dict); }))
+    check(*guard);
   return 0;
 }

@@ -1,5 +1,6 @@
-// For libFuzzer. Trees of random structure, alone and beside another one of the same or nearly the same structure, against a
-// walk of the test's own: paths, results, reports, errors, and what must not be written.
+// For libFuzzer. Trees of random structure, alone and beside another one of the same or nearly the
+// same structure, against a walk of the test's own: paths, results, reports, errors, and what must
+// not be written.
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -35,8 +36,8 @@ void expect(bool holds) {
 
 template <class T>
 struct Node {
-  std::variant<std::vector<T>, T, std::vector<std::int32_t>, std::vector<Node>, std::map<std::string, Node>,
-               std::unique_ptr<Node>>
+  std::variant<std::vector<T>, T, std::vector<std::int32_t>, std::vector<Node>,
+               std::map<std::string, Node>, std::unique_ptr<Node>>
       content;
   HEADROOM_TREE(Node, content)
 };
@@ -50,7 +51,10 @@ T random_number() {
 struct Key {
   const char *key, *in_path;
 };
-constexpr Key keys[] = {{"weight", "[\"weight\"]"}, {"", "[\"\"]"}, {"a\n", "[\"a\\x0a\"]"}, {"b.c[0]", "[\"b.c[0]\"]"}};
+constexpr Key keys[] = {{"weight", "[\"weight\"]"},
+                        {"", "[\"\"]"},
+                        {"a\n", "[\"a\\x0a\"]"},
+                        {"b.c[0]", "[\"b.c[0]\"]"}};
 
 template <class T>
 Node<T> random_node(int depth = 0) {
@@ -71,7 +75,8 @@ Node<T> random_node(int depth = 0) {
     }
     case 4: {
       std::map<std::string, Node<T>> children;
-      for (std::size_t n = below(4); n > 0; --n) children[keys[below(4)].key] = random_node<T>(depth + 1);
+      for (std::size_t n = below(4); n > 0; --n)
+        children[keys[below(4)].key] = random_node<T>(depth + 1);
       return {std::move(children)};
     }
     default:
@@ -79,7 +84,8 @@ Node<T> random_node(int depth = 0) {
   }
 }
 
-/// A tree of the same structure, except that the `changed`-th node is random. The numbers are random, the integers 7.
+/// A tree of the same structure, except that the `changed`-th node is random. The numbers are
+/// random, the integers 7.
 template <class To, class T>
 Node<To> similar(const Node<T>& node, std::size_t& changed) {
   if (changed-- == 0) return random_node<To>(2);
@@ -92,17 +98,20 @@ Node<To> similar(const Node<T>& node, std::size_t& changed) {
       return {std::vector<std::int32_t>(std::get<2>(node.content).size(), 7)};
     case 3: {
       std::vector<Node<To>> children;
-      for (const auto& child : std::get<3>(node.content)) children.push_back(similar<To>(child, changed));
+      for (const auto& child : std::get<3>(node.content))
+        children.push_back(similar<To>(child, changed));
       return {std::move(children)};
     }
     case 4: {
       std::map<std::string, Node<To>> children;
-      for (const auto& [key, child] : std::get<4>(node.content)) children[key] = similar<To>(child, changed);
+      for (const auto& [key, child] : std::get<4>(node.content))
+        children[key] = similar<To>(child, changed);
       return {std::move(children)};
     }
     default: {
       const auto& child = std::get<5>(node.content);
-      return {child == nullptr ? nullptr : std::make_unique<Node<To>>(similar<To>(*child, changed))};
+      return {child == nullptr ? nullptr
+                               : std::make_unique<Node<To>>(similar<To>(*child, changed))};
     }
   }
 }
@@ -120,20 +129,23 @@ bool same_structure(const Node<T>& a, const Node<U>& b) {
       const auto& first = std::get<3>(a.content);
       const auto& second = std::get<3>(b.content);
       bool same = first.size() == second.size();
-      for (std::size_t i = 0; same && i < first.size(); ++i) same = same_structure(first[i], second[i]);
+      for (std::size_t i = 0; same && i < first.size(); ++i)
+        same = same_structure(first[i], second[i]);
       return same;
     }
     case 4: {
       const auto& first = std::get<4>(a.content);
       const auto& second = std::get<4>(b.content);
       bool same = first.size() == second.size();
-      for (const auto& [key, child] : first) same = same && second.count(key) == 1 && same_structure(child, second.at(key));
+      for (const auto& [key, child] : first)
+        same = same && second.count(key) == 1 && same_structure(child, second.at(key));
       return same;
     }
     default: {
       const auto& first = std::get<5>(a.content);
       const auto& second = std::get<5>(b.content);
-      return (first == nullptr) == (second == nullptr) && (first == nullptr || same_structure(*first, *second));
+      return (first == nullptr) == (second == nullptr) &&
+             (first == nullptr || same_structure(*first, *second));
     }
   }
 }
@@ -156,15 +168,18 @@ struct Leaves {
     path += path.empty() ? "content" : ".content";
     switch (node.content.index()) {
       case 0:
-        return list.push_back({path, std::get<0>(node.content).data(), std::get<0>(node.content).size()});
+        return list.push_back(
+            {path, std::get<0>(node.content).data(), std::get<0>(node.content).size()});
       case 1:
         return list.push_back({path, &std::get<1>(node.content), 1});
       case 2:
-        integers.insert(integers.end(), std::get<2>(node.content).begin(), std::get<2>(node.content).end());
+        integers.insert(integers.end(), std::get<2>(node.content).begin(),
+                        std::get<2>(node.content).end());
         return;
       case 3: {
         std::size_t i = 0;
-        for (const auto& child : std::get<3>(node.content)) add(child, path + "[" + std::to_string(i++) + "]");
+        for (const auto& child : std::get<3>(node.content))
+          add(child, path + "[" + std::to_string(i++) + "]");
         return;
       }
       case 4:
@@ -193,18 +208,22 @@ struct Leaves {
 
 /// Whether `to` has the elements of `from` divided by the scale, and `report` describes them.
 template <class To, class T>
-bool holds_unscaled(const Leaves<To>& to, const Leaves<T>& from, float loss_scale, const headroom::GradientReport& report) {
-  using Wide = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<To, double>, double, float>;
+bool holds_unscaled(const Leaves<To>& to, const Leaves<T>& from, float loss_scale,
+                    const headroom::GradientReport& report) {
+  using Wide =
+      std::conditional_t<std::is_same_v<T, double> || std::is_same_v<To, double>, double, float>;
   bool same = to.list.size() == from.list.size(), finite = true;
   double max_abs = 0.0;
   for (std::size_t leaf = 0; same && leaf < to.list.size(); ++leaf) {
     same = to.list[leaf].size == from.list[leaf].size && to.list[leaf].path == from.list[leaf].path;
     for (std::size_t i = 0; same && i < to.list[leaf].size; ++i) {
       const To stored = to.list[leaf].elements[i];
-      const To wanted(static_cast<Wide>(from.list[leaf].elements[i]) / static_cast<Wide>(loss_scale));
+      const To wanted(static_cast<Wide>(from.list[leaf].elements[i]) /
+                      static_cast<Wide>(loss_scale));
       same = support::same_bits<headroom::detail::format_of<To>>(bits_of(stored), bits_of(wanted));
       finite = finite && std::isfinite(static_cast<double>(stored));
-      max_abs = finite ? std::max(max_abs, std::fabs(static_cast<double>(stored))) : std::numeric_limits<double>::infinity();
+      max_abs = finite ? std::max(max_abs, std::fabs(static_cast<double>(stored)))
+                       : std::numeric_limits<double>::infinity();
     }
   }
   return same && report.finite == finite && report.max_abs == max_abs;
@@ -217,7 +236,8 @@ void check_walk(const Node<T>& tree, const Leaves<T>& leaves) {
     expect(leaf < leaves.list.size() && path == leaves.list[leaf].path);
     elements += leaves.list[leaf++].size;
   });
-  expect(leaf == leaves.list.size() && headroom::leaf_count(tree) == leaf && headroom::element_count(tree) == elements);
+  expect(leaf == leaves.list.size() && headroom::leaf_count(tree) == leaf &&
+         headroom::element_count(tree) == elements);
 }
 
 template <class T>
@@ -227,8 +247,10 @@ void check_find(const Node<T>& tree, const Leaves<T>& leaves) {
     for (std::size_t i = 0; i < leaves.list[leaf].size; ++i) {
       const auto number = static_cast<double>(leaves.list[leaf].elements[i]);
       if (std::isfinite(number)) continue;
-      const auto kind = std::isnan(number) ? headroom::NonFiniteKind::nan : headroom::NonFiniteKind::inf;
-      if (expected.nan_count + expected.inf_count == 0) expected = {leaves.list[leaf].path, i, kind, 0, 0, leaf};
+      const auto kind =
+          std::isnan(number) ? headroom::NonFiniteKind::nan : headroom::NonFiniteKind::inf;
+      if (expected.nan_count + expected.inf_count == 0)
+        expected = {leaves.list[leaf].path, i, kind, 0, 0, leaf};
       ++(std::isnan(number) ? expected.nan_count : expected.inf_count);
     }
   }
@@ -236,8 +258,10 @@ void check_find(const Node<T>& tree, const Leaves<T>& leaves) {
   expect(found.has_value() == (expected.nan_count + expected.inf_count != 0));
   expect(headroom::all_finite(tree) != found.has_value());
   if (!found) return;
-  expect(found->path == expected.path && found->index == expected.index && found->kind == expected.kind);
-  expect(found->nan_count == expected.nan_count && found->inf_count == expected.inf_count && found->leaf == expected.leaf);
+  expect(found->path == expected.path && found->index == expected.index &&
+         found->kind == expected.kind);
+  expect(found->nan_count == expected.nan_count && found->inf_count == expected.inf_count &&
+         found->leaf == expected.leaf);
 }
 
 template <class T, class To>
@@ -248,8 +272,9 @@ void check(float loss_scale) {
   check_walk(tree, leaves);
   check_find(tree, leaves);
 
-  const auto [grads, report] =
-      one_in(40) ? headroom::unscale<To>(tree, loss_scale, headroom::parallel(2)) : headroom::unscale<To>(tree, loss_scale);
+  const auto [grads, report] = one_in(40)
+                                   ? headroom::unscale<To>(tree, loss_scale, headroom::parallel(2))
+                                   : headroom::unscale<To>(tree, loss_scale);
   expect(same_structure(tree, grads) && Leaves<To>(grads).integers == leaves.integers);
   expect(holds_unscaled(Leaves<To>(grads), leaves, loss_scale, report));
 
@@ -271,7 +296,8 @@ void check(float loss_scale) {
   changed = std::numeric_limits<std::size_t>::max();
   Node<T> in_place = similar<T>(tree, changed);
   headroom::cast_into(tree, in_place);
-  const headroom::GradientReport own = headroom::unscale_in_place<headroom::allow_fp16_gradients>(in_place, loss_scale);
+  const headroom::GradientReport own =
+      headroom::unscale_in_place<headroom::allow_fp16_gradients>(in_place, loss_scale);
   expect(holds_unscaled(Leaves<T>(in_place), leaves, loss_scale, own));
 }
 

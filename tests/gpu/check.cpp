@@ -1,5 +1,6 @@
-// The kernels of adapters/cuda.hpp against headroom's verbs on the CPU, and their speed on a GPU. run.sh compiles it with nvcc.
-// The tests compile it with the headers in shim/, and run `check small`.
+// The kernels of adapters/cuda.hpp against headroom's verbs on the CPU, and their speed on a GPU.
+// run.sh compiles it with nvcc. The tests compile it with the headers in shim/, and run `check
+// small`.
 //   check small | bits | policies | training | fp8 | speed
 
 #include <headroom/adapters/cuda.hpp>
@@ -27,7 +28,8 @@
 
 namespace gpu = headroom::gpu;
 
-headroom::GradientNorm on_cpu(char verb, const std::vector<gpu::Gradient>& list, float loss_scale);  // reference.cpp
+// Reference.cpp
+headroom::GradientNorm on_cpu(char verb, const std::vector<gpu::Gradient>& list, float loss_scale);
 
 namespace {
 
@@ -80,15 +82,21 @@ typename Format::bits_type element(Values values, std::size_t i) {
   const auto bits = static_cast<Bits>(any);
   const bool is_finite = static_cast<Bits>(bits & Format::abs_mask) <= Format::largest_finite_bits;
   if (values == Values::all_patterns) return static_cast<Bits>(i);
-  if (values == Values::any || (values == Values::finite && is_finite && sizeof(Bits) < 8)) return bits;
+  if (values == Values::any || (values == Values::finite && is_finite && sizeof(Bits) < 8))
+    return bits;
   const int far = std::is_same_v<Format, headroom::binary16> ? 14 : 70;
-  const int exponent = values == Values::tiny ? -far : values == Values::huge ? far : static_cast<int>(any >> 40U) % 20 - 18;
+  const int exponent = values == Values::tiny   ? -far
+                       : values == Values::huge ? far
+                                                : static_cast<int>(any >> 40U) % 20 - 18;
   const float value = std::ldexp(static_cast<float>(any % 16777216) / 16777216.0F - 0.5F, exponent);
-  const Bits rest = sizeof(Bits) < 8 ? Bits{0} : static_cast<Bits>(any >> 36U);  // a double's last bits
-  return static_cast<Bits>(hd::convert_bits<headroom::binary32, Format>(hd::bit_cast<std::uint32_t>(value)) | rest);
+  // A double's last bits
+  const Bits rest = sizeof(Bits) < 8 ? Bits{0} : static_cast<Bits>(any >> 36U);
+  return static_cast<Bits>(
+      hd::convert_bits<headroom::binary32, Format>(hd::bit_cast<std::uint32_t>(value)) | rest);
 }
 
-/// Gradients and destinations in one block of memory, on the host and on the device. Many are not aligned.
+/// Gradients and destinations in one block of memory, on the host and on the device. Many are not
+/// aligned.
 struct Twins {
   Bytes host;
   gpu::detail::Memory<unsigned char> device;
@@ -97,7 +105,8 @@ struct Twins {
   explicit Twins(const std::vector<Shape>& shapes) {
     std::vector<std::size_t> offsets;
     const auto place = [&](dtype_code dtype, std::size_t size, Values values) {
-      const std::size_t each = gpu::detail::Part::bytes_of(dtype), offset = host.size() + below(2) * below(8) * each;
+      const std::size_t each = gpu::detail::Part::bytes_of(dtype),
+                        offset = host.size() + below(2) * below(8) * each;
       offsets.push_back(offset);
       host.resize((offset + size * each + 319) / 256 * 256, 0x5A);
       with_format(dtype, [&](auto format) {
@@ -115,20 +124,25 @@ struct Twins {
     for (std::size_t i = 0; i < shapes.size(); ++i)
       for (auto [list, base] : {std::pair(&here, host.data()), std::pair(&there, device.get())})
         list->emplace_back(base + offsets[2 * i], shapes[i].size, shapes[i].dtype,
-                           shapes[i].has_destination ? reinterpret_cast<float*>(base + offsets[2 * i + 1]) : nullptr);
+                           shapes[i].has_destination
+                               ? reinterpret_cast<float*>(base + offsets[2 * i + 1])
+                               : nullptr);
   }
   /// Bytes of the whole memory that differ. Two NaNs do not.
   std::size_t differences() {
     const Bytes got = on_host(device.get(), host.size());
     for (const gpu::Gradient& g : here) {
-      auto* const results = static_cast<unsigned char*>(g.destination != nullptr ? g.destination : g.data);
+      auto* const results =
+          static_cast<unsigned char*>(g.destination != nullptr ? g.destination : g.data);
       with_format(g.destination != nullptr ? dtype_code::fp32 : g.dtype, [&](auto format) {
         using Format = decltype(format);
         for (std::size_t i = 0; i < g.size; ++i) {
           typename Format::bits_type a, b;
           std::memcpy(&a, results + i * sizeof a, sizeof a);
-          std::memcpy(&b, &got[static_cast<std::size_t>(results - host.data()) + i * sizeof b], sizeof b);
-          const bool are_nan = (a & Format::abs_mask) > Format::infinity_bits && (b & Format::abs_mask) > Format::infinity_bits;
+          std::memcpy(&b, &got[static_cast<std::size_t>(results - host.data()) + i * sizeof b],
+                      sizeof b);
+          const bool are_nan = (a & Format::abs_mask) > Format::infinity_bits &&
+                               (b & Format::abs_mask) > Format::infinity_bits;
           if (are_nan) std::memcpy(results + i * sizeof b, &b, sizeof b);
         }
       });
@@ -147,8 +161,8 @@ void compare(const std::string& name, const std::vector<Shape>& shapes, float sc
   const auto check_report = [&](const char* verb, const headroom::GradientNorm& want) {
     const headroom::GradientNorm got = scaler.read(nullptr).report;
     const gpu::Step step = on_host(scaler.step(), 1)[0];
-    expect(got.finite == want.finite && same(got.max_abs, want.max_abs) && step.taken == want.finite &&
-               step.found_inf == (want.finite ? 0.0F : 1.0F),
+    expect(got.finite == want.finite && same(got.max_abs, want.max_abs) &&
+               step.taken == want.finite && step.found_inf == (want.finite ? 0.0F : 1.0F),
            name + ": report of " + verb);
     return std::pair(got, step);
   };
@@ -158,9 +172,11 @@ void compare(const std::string& name, const std::vector<Shape>& shapes, float sc
   scaler.update(nullptr, max_norm);
   const auto [measured, step] = check_report("measure", norm);
   expect(same(measured.norm, norm.norm), name + ": norm");
-  expect(same(step.clip, clip) && same(step.factor, clip / static_cast<double>(scale)), name + ": clip factor");
+  expect(same(step.clip, clip) && same(step.factor, clip / static_cast<double>(scale)),
+         name + ": clip factor");
 
-  const bool adds = std::all_of(shapes.begin(), shapes.end(), [](const Shape& s) { return s.has_destination; });
+  const bool adds =
+      std::all_of(shapes.begin(), shapes.end(), [](const Shape& s) { return s.has_destination; });
   headroom::GradientNorm report;
   for (int batch = 0; batch < (adds ? 2 : 1); ++batch) {
     report = on_cpu(adds ? 'a' : 'u', twins.here, scale);
@@ -173,10 +189,12 @@ void compare(const std::string& name, const std::vector<Shape>& shapes, float sc
   expect(n == 0, name + ": " + std::to_string(n) + " bytes differ");
 }
 void bits(bool is_small) {
-  constexpr dtype_code dtypes[] = {dtype_code::fp16, dtype_code::bf16, dtype_code::fp32, dtype_code::fp64};
+  constexpr dtype_code dtypes[] = {dtype_code::fp16, dtype_code::bf16, dtype_code::fp32,
+                                   dtype_code::fp64};
   std::vector<Shape> patterns, many;
   for (const bool has_destination : {true, false})
-    for (int i = 0; i < 2; ++i) patterns.push_back({dtypes[i], 65536, has_destination, Values::all_patterns});
+    for (int i = 0; i < 2; ++i)
+      patterns.push_back({dtypes[i], 65536, has_destination, Values::all_patterns});
   for (std::size_t i = 0; i < (is_small ? 600 : 70000); ++i)
     many.push_back({dtypes[2 + i % 2], 1 + i % 5, false, Values::moderate});
   compare("all patterns, divided", patterns, 1000.1F);
@@ -188,13 +206,15 @@ void bits(bool is_small) {
     const std::size_t most[] = {3, 700, is_small ? 4000U : 20000U, is_small ? 50000U : 300000U};
     for (Shape& s : shapes) {
       const auto finite = static_cast<Values>(2 + below(4));
-      s = {dtypes[below(4)], below(most[below(1 + below(4))]), run % 3 == 2 || below(2) == 0, finite};
+      s = {dtypes[below(4)], below(most[below(1 + below(4))]), run % 3 == 2 || below(2) == 0,
+           finite};
       if (run % 4 == 1) s.dtype = dtypes[1 + below(3)], s.values = Values::tiny;
       if (run % 4 == 3) s.values = Values::any;
     }
     if (run == 0) shapes.push_back({dtype_code::fp16, 140000, true, Values::finite});
     const float fraction = static_cast<float>(below(8388608)) / 8388608.0F;
-    const float scale = run % 5 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, static_cast<int>(below(60)) - 30);
+    const float scale =
+        run % 5 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, static_cast<int>(below(60)) - 30);
     compare("list " + std::to_string(run) + ", scale " + std::to_string(scale), shapes, scale);
   }
   std::printf("bits: %d lists, %d failures\n", n_lists + (is_small ? 2 : 3), failures);
@@ -213,12 +233,19 @@ void follow(const char* name, Policy policy, int steps) {
   int wrong = 0, overflows = 0;
   for (int i = 0; i < steps; ++i) {
     const int phase = i * 6 / steps % 3;  // few overflows, some, many
-    const bool has_inf = below(phase == 0 ? 100 : phase == 1 ? 7 : 2) == 0, elsewhere = below(20) == 0;
+    const bool has_inf = below(phase == 0   ? 100
+                               : phase == 1 ? 7
+                                            : 2) == 0,
+               elsewhere = below(20) == 0;
     const float one = 1.0F, loss_scale = policy.loss_scale();
     const float size = std::ldexp(policy.loss_scale(), static_cast<int>(below(12)) - 28);
-    for (float& x : values) x = has_inf ? INFINITY : size * (1.0F + static_cast<float>(below(1000)) / 1000.0F);
-    check("cudaMemcpy", cudaMemcpy(memory.get(), values.data(), sizeof(float) * values.size(), cudaMemcpyHostToDevice));
-    if (elsewhere) check("cudaMemcpy", cudaMemcpy(scaler.inf_elsewhere(), &one, sizeof one, cudaMemcpyHostToDevice));
+    for (float& x : values)
+      x = has_inf ? INFINITY : size * (1.0F + static_cast<float>(below(1000)) / 1000.0F);
+    check("cudaMemcpy", cudaMemcpy(memory.get(), values.data(), sizeof(float) * values.size(),
+                                   cudaMemcpyHostToDevice));
+    if (elsewhere)
+      check("cudaMemcpy",
+            cudaMemcpy(scaler.inf_elsewhere(), &one, sizeof one, cudaMemcpyHostToDevice));
     const headroom::GradientNorm found = on_cpu('m', {{values.data(), values.size()}}, loss_scale);
     const headroom::GradientReport report = elsewhere ? hd::overflow() : found;
     policy = policy.adjust(report);
@@ -227,19 +254,23 @@ void follow(const char* name, Policy policy, int steps) {
     const gpu::Snapshot<Policy> got = scaler.read(nullptr);
     const gpu::Step step = on_host(scaler.step(), 1)[0];
     overflows += report.finite ? 0 : 1;
-    const bool is_right = got.policy.loss_scale() == policy.loss_scale() && got.skipped != report.finite &&
-                          got.steps == i + 1 && got.skips == overflows && same(got.report.max_abs, report.max_abs) &&
-                          got.loss_scale == loss_scale && step.loss_scale == loss_scale && step.taken == report.finite &&
-                          step.count == i + 1 - overflows && on_host(scaler.loss_scale(), 1)[0] == policy.loss_scale();
+    const bool is_right = got.policy.loss_scale() == policy.loss_scale() &&
+                          got.skipped != report.finite && got.steps == i + 1 &&
+                          got.skips == overflows && same(got.report.max_abs, report.max_abs) &&
+                          got.loss_scale == loss_scale && step.loss_scale == loss_scale &&
+                          step.taken == report.finite && step.count == i + 1 - overflows &&
+                          on_host(scaler.loss_scale(), 1)[0] == policy.loss_scale();
     wrong += is_right ? 0 : 1;
   }
-  expect(wrong == 0, std::string(name) + ": " + std::to_string(wrong) + " of " + std::to_string(steps) + " steps differ");
+  expect(wrong == 0, std::string(name) + ": " + std::to_string(wrong) + " of " +
+                         std::to_string(steps) + " steps differ");
 }
 void policies(int steps) {
   const auto cases = on_device(std::vector<Cases>(1));
   const auto hash = on_device(std::vector<std::uint64_t>(1));
   gpu::detail::launch("hash_kernel", hash_kernel, 1, 1, nullptr, cases.get(), hash.get());
-  expect(on_host(hash.get(), 1)[0] == hash_of(Cases()), "policies, rules and conversions of dtypes");
+  expect(on_host(hash.get(), 1)[0] == hash_of(Cases()),
+         "policies, rules and conversions of dtypes");
   follow("DynamicLossScale", headroom::DynamicLossScale({65536.0F, 5}), steps);
   follow("AmaxLossScale", headroom::AmaxLossScale(), steps);
   follow("fairseq", headroom::presets::fairseq(), steps);
@@ -261,25 +292,31 @@ cudaGraphExec_t captured(cudaStream_t stream, F launches) {
   check("cudaGraphDestroy", cudaGraphDestroy(graph));
   return result;
 }
-constexpr float outputs = 4e8F;  // of which the loss is the mean: without a loss scale, fp16 gradients are 0
+// Of which the loss is the mean: without a loss scale, fp16 gradients are 0
+constexpr float outputs = 4e8F;
 
-__global__ void backward_kernel(unsigned n, const float* weights, const float* scale, unsigned count, const gpu::Step* step,
-                                __half* gradients) {
+__global__ void backward_kernel(unsigned n, const float* weights, const float* scale,
+                                unsigned count, const gpu::Step* step, __half* gradients) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const float error = weights[i] - 1.0F - static_cast<float>(i % 7) / 7.0F;
-  gradients[i] = __float2half(i == 13 && step->taken && step->count % count == count - 1 ? 1e30F : error / outputs * *scale);
+  gradients[i] = __float2half(i == 13 && step->taken && step->count % count == count - 1
+                                  ? 1e30F
+                                  : error / outputs * *scale);
 }
-__global__ void sgd_kernel(unsigned n, float* weights, const __half* gradients, const float* unscaled, const gpu::Step* step) {
+__global__ void sgd_kernel(unsigned n, float* weights, const __half* gradients,
+                           const float* unscaled, const gpu::Step* step) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n || !step->taken) return;
-  const float gradient = unscaled != nullptr ? unscaled[i] * static_cast<float>(step->clip)
-                                             : __half2float(gradients[i]) * static_cast<float>(step->factor);
+  const float gradient = unscaled != nullptr
+                             ? unscaled[i] * static_cast<float>(step->clip)
+                             : __half2float(gradients[i]) * static_cast<float>(step->factor);
   weights[i] -= 0.1F * outputs * gradient;
 }
 
 enum class How { stream, graph, graph_with_nccl };
-/// The weights and the last snapshot. Gradients are measured and clipped as they are, or unscaled into floats first.
+/// The weights and the last snapshot. Gradients are measured and clipped as they are, or unscaled
+/// into floats first.
 template <class Policy>
 auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
   const unsigned half = n / 2, blocks = (n + 255) / 256, period = static_cast<unsigned>(steps) / 4;
@@ -291,20 +328,21 @@ auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
   gpu::LossScale<Policy> scaler;
   cudaStream_t stream = nullptr;
   const auto iteration = [&] {
-    gpu::detail::launch("backward_kernel", backward_kernel, blocks, 256, stream, n, weights.get(), scaler.loss_scale(), period,
-                        scaler.step(), gradients.get());
+    gpu::detail::launch("backward_kernel", backward_kernel, blocks, 256, stream, n, weights.get(),
+                        scaler.loss_scale(), period, scaler.step(), gradients.get());
     for (const gpu::Gradients* list : {&first, &rest}) {
       if (unscales) scaler.unscale(*list, stream);
       scaler.measure(*list, stream);
     }
 #if defined(HEADROOM_CHECK_NCCL)
     static ncclComm_t communicator{};
-    if (communicator == nullptr) expect(ncclCommInitAll(&communicator, 1, nullptr) == ncclSuccess, "ncclCommInitAll");
+    if (communicator == nullptr)
+      expect(ncclCommInitAll(&communicator, 1, nullptr) == ncclSuccess, "ncclCommInitAll");
     if (how == How::graph_with_nccl) gpu::all_reduce(scaler, communicator, stream);
 #endif
     scaler.update(stream, max_norm);
-    gpu::detail::launch("sgd_kernel", sgd_kernel, blocks, 256, stream, n, weights.get(), gradients.get(),
-                        unscales ? floats.get() : nullptr, scaler.step());
+    gpu::detail::launch("sgd_kernel", sgd_kernel, blocks, 256, stream, n, weights.get(),
+                        gradients.get(), unscales ? floats.get() : nullptr, scaler.step());
   };
   check("cudaStreamCreate", cudaStreamCreate(&stream));
   iteration();  // NCCL sets itself up
@@ -325,17 +363,19 @@ void training(const char* name, unsigned n, int steps) {
     const auto [weights, last] = train<Policy>(n, steps, unscales, How::stream);
     double error = 0;
     for (unsigned i = 0; i < n; ++i)
-      error = std::max(error, std::fabs(static_cast<double>(weights[i] - 1.0F) - static_cast<double>(i % 7) / 7.0));
+      error = std::max(error, std::fabs(static_cast<double>(weights[i] - 1.0F) -
+                                        static_cast<double>(i % 7) / 7.0));
     expect(error < 0.05 && last.skips >= 3,
            what + ": error " + std::to_string(error) + ", skips " + std::to_string(last.skips));
     for (const How how : {How::graph, How::graph_with_nccl}) {
       const auto [its_weights, its_last] = train<Policy>(n, steps, unscales, how);
-      expect(its_weights == weights && its_last.policy == last.policy && its_last.skips == last.skips &&
-                 same(its_last.report.norm, last.report.norm),
-             what + (how == How::graph ? ": a graph" : ": a graph with NCCL") + " and a stream differ");
+      expect(its_weights == weights && its_last.policy == last.policy &&
+                 its_last.skips == last.skips && same(its_last.report.norm, last.report.norm),
+             what + (how == How::graph ? ": a graph" : ": a graph with NCCL") +
+                 " and a stream differ");
     }
-    std::printf("training, %s: %d steps, %lld skipped, last scale %g, %d failures\n", what.c_str(), steps, last.skips,
-                static_cast<double>(last.loss_scale), failures);
+    std::printf("training, %s: %d steps, %lld skipped, last scale %g, %d failures\n", what.c_str(),
+                steps, last.skips, static_cast<double>(last.loss_scale), failures);
   }
 }
 
@@ -361,7 +401,8 @@ double milliseconds(cudaStream_t stream, F f) {
   std::sort(times.begin(), times.end());
   return static_cast<double>(times[4]) / 10;
 }
-__global__ void fill_kernel(unsigned* values, std::size_t n) {  // from 2^-31 to 2 in every dtype, of both signs
+// From 2^-31 to 2 in every dtype, of both signs
+__global__ void fill_kernel(unsigned* values, std::size_t n) {
   for (std::size_t i = blockIdx.x * 256U + threadIdx.x; i < n; i += gridDim.x * 256U)
     values[i] = (static_cast<unsigned>(i) * 2654435761U & 0xBFFFBFFFU) | 0x30003000U;
 }
@@ -371,31 +412,40 @@ void speed() {
   check("cudaMalloc", cudaMalloc(&memory, 3 * bytes));
   auto* const source = static_cast<unsigned char*>(memory);
   auto* const destination = reinterpret_cast<float*>(source + bytes);
-  gpu::detail::launch("fill_kernel", fill_kernel, 4096, 256, nullptr, static_cast<unsigned*>(memory), 3 * bytes / 4);
+  gpu::detail::launch("fill_kernel", fill_kernel, 4096, 256, nullptr,
+                      static_cast<unsigned*>(memory), 3 * bytes / 4);
   const double copied =
       2.0 * bytes / milliseconds(nullptr, [&] {
-        check("cudaMemcpyAsync", cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, nullptr));
+        check("cudaMemcpyAsync",
+              cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice, nullptr));
       });
   std::printf(
-      "speed: gradients of 256 MiB, in 1 or 1,000 tensors; x multiplies, / divides. GB/s read and written (of a copy's %.0f)\n",
+      "speed: gradients of 256 MiB, in 1 or 1,000 tensors; x multiplies, / divides. GB/s read and "
+      "written (of a copy's %.0f)\n",
       copied * 1e-6);
-  const auto row = [&](const char* name, dtype_code dtype, bool has_destination, double accesses, auto verb) {
+  const auto row = [&](const char* name, dtype_code dtype, bool has_destination, double accesses,
+                       auto verb) {
     std::printf("speed: %-22s", name);
     for (const float scale : {1.0F, 1.0000001F})  // so that gradients stay the same
       for (const std::size_t tensors : {1, 1000}) {
-        const std::size_t each = gpu::detail::Part::bytes_of(dtype), n = bytes / each / tensors / 8 * 8;
+        const std::size_t each = gpu::detail::Part::bytes_of(dtype),
+                          n = bytes / each / tensors / 8 * 8;
         std::vector<gpu::Gradient> list;
         for (std::size_t i = 0; i < tensors; ++i)
-          list.emplace_back(source + i * n * each, n, dtype, has_destination ? destination + i * n : nullptr);
+          list.emplace_back(source + i * n * each, n, dtype,
+                            has_destination ? destination + i * n : nullptr);
         const gpu::Gradients gradients(list);
         gpu::LossScale<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
-        const double rate =
-            accesses * static_cast<double>(n * tensors * each) / milliseconds(nullptr, [&] { verb(scaler, gradients); });
-        std::printf("  %s, %zu: %4.0f (%.2f)", scale == 1.0F ? "x" : "/", tensors, rate * 1e-6, rate / copied);
+        const double rate = accesses * static_cast<double>(n * tensors * each) /
+                            milliseconds(nullptr, [&] { verb(scaler, gradients); });
+        std::printf("  %s, %zu: %4.0f (%.2f)", scale == 1.0F ? "x" : "/", tensors, rate * 1e-6,
+                    rate / copied);
       }
     std::printf("\n");
   };
-  const auto unscale = [](auto& s, const auto& g) { s.template unscale<headroom::allow_fp16_gradients>(g, nullptr); };
+  const auto unscale = [](auto& s, const auto& g) {
+    s.template unscale<headroom::allow_fp16_gradients>(g, nullptr);
+  };
   const auto accumulate = [](auto& s, const auto& g) { s.accumulate(g, nullptr); };
   const auto measure = [](auto& s, const auto& g) { s.measure(g, nullptr), s.update(nullptr); };
   row("unscale fp16 to float", dtype_code::fp16, true, 3, unscale);
@@ -409,7 +459,8 @@ void speed() {
   row("measure, update: float", dtype_code::fp32, false, 1, measure);
 
   std::vector<gpu::Gradient> list;
-  for (std::size_t i = 0; i < 300; ++i) list.emplace_back(source + i * 4096, 1000, dtype_code::fp16, destination + i * 1024);
+  for (std::size_t i = 0; i < 300; ++i)
+    list.emplace_back(source + i * 4096, 1000, dtype_code::fp16, destination + i * 1024);
   const gpu::Gradients gradients(list);
   gpu::LossScale<> scaler;
   cudaStream_t stream{};
@@ -425,8 +476,9 @@ void speed() {
       const double ms = milliseconds(stream, [&] {
         for (int i = 0; i < 20; ++i) check("cudaGraphLaunch", cudaGraphLaunch(graph, stream));
       });
-      std::printf("speed: %s and update, 300 tensors of 1,000 fp16: %.2f us a step, %d in a graph\n",
-                  measures ? "measure" : "unscale", ms * 1e3 / 20 / steps, steps);
+      std::printf(
+          "speed: %s and update, 300 tensors of 1,000 fp16: %.2f us a step, %d in a graph\n",
+          measures ? "measure" : "unscale", ms * 1e3 / 20 / steps, steps);
     }
 }
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a kernel may call of headroom: every policy's adjust, the fp8 rules and the conversions of dtypes. hash_of(cases) is the
-// same on the host and on a device.
+// What a kernel may call of headroom: every policy's adjust, the fp8 rules and the conversions of
+// dtypes. hash_of(cases) is the same on the host and on a device.
 
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
@@ -28,7 +28,9 @@ class HalvingScale : public headroom::LossScaleVerbs<HalvingScale> {
     if (!grads_finite && scale_ > 1.0F) next.scale_ = scale_ / 2.0F;
     return next;
   }
-  DEVICE HalvingScale adjust(const headroom::GradientReport& report) const { return adjust(report.finite); }
+  DEVICE HalvingScale adjust(const headroom::GradientReport& report) const {
+    return adjust(report.finite);
+  }
 
  private:
   float scale_ = 0x1p100F;
@@ -42,14 +44,17 @@ struct Cases {
   headroom::DynamicLossScale dynamic = headroom::presets::jmp(32768.0, 5, 1.7);
   headroom::DynamicLossScale unbounded = headroom::presets::torch(0x1p120, 1e300, 0x1p-140, 3);
   headroom::HysteresisScale hysteresis = headroom::presets::apex(65536.0, 2.0, 0.5, 4, 3);
-  headroom::BasicHysteresisScale<headroom::RefillOnGrowth> megatron = headroom::presets::megatron(65536.0, 1.0, 2.0, 0.5, 4, 2);
+  headroom::BasicHysteresisScale<headroom::RefillOnGrowth> megatron =
+      headroom::presets::megatron(65536.0, 1.0, 2.0, 0.5, 4, 2);
   headroom::BasicHysteresisScale<headroom::RefillOnBackoff> on_backoff{{{}, 3}};
   headroom::PaddleLossScale paddle = headroom::presets::paddle(65536.0, 2.0, 0.5, 4, 2);
-  headroom::DeepSpeedLossScale deepspeed = headroom::presets::deepspeed(65536.0, 2.0, 3, 1.0, 2, true);
+  headroom::DeepSpeedLossScale deepspeed =
+      headroom::presets::deepspeed(65536.0, 2.0, 3, 1.0, 2, true);
   headroom::CerebrasLossScale cerebras = headroom::presets::cerebras_fp16(0.0, 7, 0.0, 0.0, 0.1);
   headroom::FairseqLossScale fairseq = headroom::presets::fairseq(32768.0, 2.0, 3, 0.1);
   headroom::AmaxLossScale amax{{{}, 0.01}};
-  headroom::DelayedScaling delayed{4, headroom::Amax::max, 1, true}, recent{4, headroom::Amax::most_recent};
+  headroom::DelayedScaling delayed{4, headroom::Amax::max, 1, true},
+      recent{4, headroom::Amax::most_recent};
   headroom::CurrentScaling current{0x1p-20F, true};
   headroom::TorchaoScaling torchao;
 };
@@ -60,7 +65,9 @@ struct Hash {
     state = (state ^ value) * 0x100000001B3;
     state ^= state >> 29;
   }
-  DEVICE void add(float value) { add(std::uint64_t{headroom::detail::bit_cast<std::uint32_t>(value)}); }
+  DEVICE void add(float value) {
+    add(std::uint64_t{headroom::detail::bit_cast<std::uint32_t>(value)});
+  }
 };
 struct Random {
   std::uint64_t state = 1;
@@ -89,7 +96,8 @@ DEVICE void follow(P policy, Hash& hash) {
   for (int step = 0; step < 1000; ++step) {
     const std::uint32_t bits = random();
     headroom::GradientReport report{bits % 8 != 0, 0.0};
-    const std::uint64_t exponent = report.finite ? 1003 + bits / 8 % 32 : 2047;  // 2^-20 to 2^11, or Inf
+    // 2^-20 to 2^11, or Inf
+    const std::uint64_t exponent = report.finite ? 1003 + bits / 8 % 32 : 2047;
     report.max_abs = headroom::detail::bit_cast<double>(exponent << 52);
     policy = step % 3 == 0 ? policy.adjust(static_cast<bool>(report)) : policy.adjust(report);
     hash.add(policy.loss_scale());
@@ -120,7 +128,10 @@ DEVICE void follow_rule(const Rule& rule, Hash& hash) {
   State state;
   for (int step = 0; step < 500; ++step) {
     const std::uint32_t bits = random();
-    rule.update(state, headroom::detail::bit_cast<float>(bits % 16 == 0 ? 0x7F800000U | bits % 32 / 16 : bits >> 1), 448.0F);
+    rule.update(state,
+                headroom::detail::bit_cast<float>(bits % 16 == 0 ? 0x7F800000U | bits % 32 / 16
+                                                                 : bits >> 1),
+                448.0F);
     hash.add(state.scale);
   }
 }
@@ -131,19 +142,24 @@ DEVICE void convert(Hash& hash) {
   T last = T::from_bits(0);
   for (int i = 0; i < 1000; ++i) {
     const std::uint32_t bits = random(), low = random();
-    const T any = T::from_bits(static_cast<typename T::bits_type>(bits)), whole(static_cast<int>(bits) >> bits % 32);
-    const auto number = headroom::detail::bit_cast<float>((bits & 0x8FFFFFFFU) | 0x30000000U);  // in the range of most formats
-    const auto wide = headroom::detail::bit_cast<double>((std::uint64_t{bits & 0x83FFFFFFU} | 0x3E000000U) << 32 | low);
+    const T any = T::from_bits(static_cast<typename T::bits_type>(bits)),
+            whole(static_cast<int>(bits) >> bits % 32);
+    // In the range of most formats
+    const auto number = headroom::detail::bit_cast<float>((bits & 0x8FFFFFFFU) | 0x30000000U);
+    const auto wide = headroom::detail::bit_cast<double>(
+        (std::uint64_t{bits & 0x83FFFFFFU} | 0x3E000000U) << 32 | low);
     const T values[] = {whole, T(number), T(wide), T(number, headroom::saturate), -any};
     for (const T value : values) {
       hash.add(std::uint64_t{value.bits()});
-      hash.add((value < last ? 1U : 0U) + (value > last ? 2U : 0U) + (value <= last ? 4U : 0U) + (value >= last ? 8U : 0U) +
-               (value == last ? 16U : 0U) + (value != last ? 32U : std::uint64_t{0}));
+      hash.add((value < last ? 1U : 0U) + (value > last ? 2U : 0U) + (value <= last ? 4U : 0U) +
+               (value >= last ? 8U : 0U) + (value == last ? 16U : 0U) +
+               (value != last ? 32U : std::uint64_t{0}));
       last = value;
     }
     hash.add(static_cast<float>(any));
     hash.add(headroom::detail::bit_cast<std::uint64_t>(static_cast<double>(any)));
-    hash.add(static_cast<std::uint64_t>(static_cast<std::int64_t>(T(static_cast<int>(bits % 256)))));
+    hash.add(
+        static_cast<std::uint64_t>(static_cast<std::int64_t>(T(static_cast<int>(bits % 256)))));
   }
 }
 
@@ -151,8 +167,9 @@ inline DEVICE std::uint64_t hash_of(const Cases& cases) {
   Hash hash;
   const auto follow_all = [&](const auto&... policies) { (follow(policies, hash), ...); };
   const auto follow_rules = [&](const auto&... rules) { (follow_rule(rules, hash), ...); };
-  follow_all(cases.user_policy, cases.noop, cases.constant, cases.dynamic, cases.unbounded, cases.hysteresis, cases.megatron,
-             cases.on_backoff, cases.paddle, cases.deepspeed, cases.cerebras, cases.fairseq, cases.amax);
+  follow_all(cases.user_policy, cases.noop, cases.constant, cases.dynamic, cases.unbounded,
+             cases.hysteresis, cases.megatron, cases.on_backoff, cases.paddle, cases.deepspeed,
+             cases.cerebras, cases.fairseq, cases.amax);
   follow_rules(cases.delayed, cases.recent, cases.current, cases.torchao);
   convert<headroom::half>(hash);
   convert<headroom::bfloat16>(hash);

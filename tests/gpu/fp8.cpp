@@ -10,7 +10,9 @@
 using namespace headroom;
 using support::message_of;
 
-TEST_CASE("gpu::TensorScales: codes, scales and histories are those of the CPU") { CHECK(fp8::compare(100) == 0); }
+TEST_CASE("gpu::TensorScales: codes, scales and histories are those of the CPU") {
+  CHECK(fp8::compare(100) == 0);
+}
 
 TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
   float element = 3.0F;
@@ -24,10 +26,12 @@ TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
     CHECK(scales.scales() == address);
     const unsigned launches = shim::launches;
     scales.quantize(nullptr);
-    CHECK((shim::launches == launches + 1 && static_cast<float>(code) == 3.0F && scales.inverse_scales()[0] == 1.0F));
+    CHECK((shim::launches == launches + 1 && static_cast<float>(code) == 3.0F &&
+           scales.inverse_scales()[0] == 1.0F));
     *scales.max_abs() = 7.0F;  // of another rank
     scales.update(nullptr);
-    CHECK((shim::launches == launches + 2 && scales.scales()[0] == 64.0F && scales.inverse_scales()[0] == 1.0F));
+    CHECK((shim::launches == launches + 2 && scales.scales()[0] == 64.0F &&
+           scales.inverse_scales()[0] == 1.0F));
     Current current({{{&element, 1}, &code}});
     current.quantize(nullptr);
     CHECK((shim::launches == launches + 5 && static_cast<float>(code) == 448.0F));
@@ -51,13 +55,14 @@ TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
   };
   CHECK(message(&element, codes, codes + 1).empty());  // tensors may be the same
   CHECK(message(&element, codes, codes) ==
-        "headroom: tensors[0].codes and tensors[1].codes overlap; list each tensor once, with its own destination");
+        "headroom: tensors[0].codes and tensors[1].codes overlap; list each tensor once, with its "
+        "own destination");
   CHECK(message(&element, codes, nullptr) == "headroom: tensors[1].codes is null");
   CHECK(message(nullptr, codes, codes) == "headroom: tensors[0].data is null");
   shim::strange = codes;
-  CHECK(
-      message(&element, codes, codes + 1) ==
-      "headroom: tensors[0].codes is memory that device 0 cannot access: of the host and not registered, or of another device");
+  CHECK(message(&element, codes, codes + 1) ==
+        "headroom: tensors[0].codes is memory that device 0 cannot access: of the host and not "
+        "registered, or of another device");
   shim::strange = nullptr;
   shim::loaded.clear();
   Delayed scales({{{&element, 1}, &code}});
@@ -69,8 +74,12 @@ TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
   CHECK(shim::late_loads == 0);
   shim::device = 1;
   for (const char* verb : {"quantize", "update"})
-    CHECK(support::logic_error_of([&] { verb[0] == 'q' ? scales.quantize(nullptr) : scales.update(nullptr); }) ==
-          "headroom: " + std::string(verb) + ": this object is of device 0, but device 1 is current; call cudaSetDevice");
+    CHECK(support::logic_error_of([&] {
+            verb[0] == 'q' ? scales.quantize(nullptr) : scales.update(nullptr);
+          }) == "headroom: " + std::string(verb) +
+                    ": this object is of device 0, but device 1 is current; call cudaSetDevice");
   shim::device = 0;
-  CHECK(message_of([&] { Delayed(std::vector<Delayed::Tensor>(), DelayedScaling{0}); }).find("headroom: history") == 0);
+  CHECK(message_of([&] {
+          Delayed(std::vector<Delayed::Tensor>(), DelayedScaling{0});
+        }).find("headroom: history") == 0);
 }

@@ -1,4 +1,5 @@
-// With the headers in shim/, and NVIDIA's nccl.h if the compiler finds it. NCCL is replaced by two ranks in this process.
+// With the headers in shim/, and NVIDIA's nccl.h if the compiler finds it. NCCL is replaced by two
+// ranks in this process.
 
 #include <headroom/adapters/nccl.hpp>
 
@@ -24,9 +25,10 @@ ncclResult_t ncclGroupStart() { return ++open_groups, ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return --open_groups, ncclSuccess; }
 const char* ncclGetErrorString(ncclResult_t) { return "unhandled system error"; }
 /// The second rank's call writes the result to both.
-ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t n, ncclDataType_t type, ncclRedOp_t op, ncclComm_t,
-                           cudaStream_t) {
-  if (from != to || n != 1 || open_groups != 1 || next_result != ncclSuccess) return ncclSystemError;
+ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t n, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t, cudaStream_t) {
+  if (from != to || n != 1 || open_groups != 1 || next_result != ncclSuccess)
+    return ncclSystemError;
   reduced.push_back(to);
   if (reduced.size() <= 2) return ncclSuccess;
   void* const other = reduced[reduced.size() - 3];
@@ -35,7 +37,9 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t n, ncclDataTy
     *a = *b = *a + *b;
   }
   if (type == ncclUint64 && op == ncclMax) {
-    auto *const a = static_cast<unsigned long long*>(other), *const b = static_cast<unsigned long long*>(to);
+    auto *const a = static_cast<unsigned long long*>(other), *const b =
+                                                                 static_cast<unsigned long long*>(
+                                                                     to);
     *a = *b = std::max(*a, *b);
   }
   if (reduced.size() == 4) reduced.clear();
@@ -47,7 +51,8 @@ namespace gpu = headroom::gpu;
 
 TEST_CASE("gpu::all_reduce: two ranks decide alike, by the norm of both") {
   std::vector<float> grads[] = {std::vector<float>(1000), std::vector<float>(70)};
-  const gpu::Gradients lists[] = {gpu::Gradients({{grads[0].data(), 1000}}), gpu::Gradients({{grads[1].data(), 70}})};
+  const gpu::Gradients lists[] = {gpu::Gradients({{grads[0].data(), 1000}}),
+                                  gpu::Gradients({{grads[1].data(), 70}})};
   const headroom::DynamicLossScale policy({1024.0F, 3});
   gpu::LossScale<> ranks[] = {gpu::LossScale<>(policy), gpu::LossScale<>(policy)};
   headroom::DynamicLossScale expected = policy;
@@ -55,7 +60,8 @@ TEST_CASE("gpu::all_reduce: two ranks decide alike, by the norm of both") {
     const int replicas = 1 + step % 2;
     const bool overflows = step % 7 >= 4;  // on one of the ranks
     const float scale = expected.loss_scale();
-    for (std::size_t rank : {0U, 1U}) std::fill(grads[rank].begin(), grads[rank].end(), scale * static_cast<float>(rank + 1));
+    for (std::size_t rank : {0U, 1U})
+      std::fill(grads[rank].begin(), grads[rank].end(), scale * static_cast<float>(rank + 1));
     if (step % 7 == 6) *ranks[step % 2].inf_elsewhere() = 1.0F;
     if (overflows && step % 7 != 6) grads[step % 2][3] = std::numeric_limits<float>::infinity();
     for (std::size_t rank : {0U, 1U}) {
@@ -67,10 +73,13 @@ TEST_CASE("gpu::all_reduce: two ranks decide alike, by the norm of both") {
       rank.update(nullptr);
       const auto last = rank.read(nullptr);
       CHECK((last.policy == expected && last.skipped == overflows));
-      if (!last.skipped) CHECK((last.report.norm == std::sqrt((1000.0 + 4 * 70) / replicas) && last.report.max_abs == 2.0));
+      if (!last.skipped)
+        CHECK((last.report.norm == std::sqrt((1000.0 + 4 * 70) / replicas) &&
+               last.report.max_abs == 2.0));
     }
   }
   next_result = ncclSystemError;
-  CHECK_THROWS_WITH(gpu::all_reduce(ranks[0], nullptr, nullptr), "headroom: ncclAllReduce: unhandled system error");
+  CHECK_THROWS_WITH(gpu::all_reduce(ranks[0], nullptr, nullptr),
+                    "headroom: ncclAllReduce: unhandled system error");
   CHECK(open_groups == 0);
 }

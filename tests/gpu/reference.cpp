@@ -12,7 +12,8 @@ std::vector<any_tensor> views(const std::vector<gpu::Gradient>& list, bool of_de
   std::vector<any_tensor> result;
   for (const gpu::Gradient& g : list) {
     const bool is_other = of_destinations && g.destination != nullptr;
-    result.emplace_back(is_other ? g.destination : g.data, is_other ? dtype_code::fp32 : g.dtype, g.size);
+    result.emplace_back(is_other ? g.destination : g.data, is_other ? dtype_code::fp32 : g.dtype,
+                        g.size);
   }
   return result;
 }

@@ -1,7 +1,8 @@
-// headroom's libtorch adapter on a GPU: ./torch_adapter. run.sh compiles it, with torch 2.4 or later. A small network is
-// trained beside one with the operators of torch.amp, with overflows and clipping; then come the comparisons of
-// torch_elsewhere.hpp.
-// `./torch_adapter cpu` sends the CPU's tensors the way of a GPU's. The exit status is 1 after a failure, and 77 without a GPU.
+// headroom's libtorch adapter on a GPU: ./torch_adapter. run.sh compiles it, with torch 2.4 or
+// later. A small network is trained beside one with the operators of torch.amp, with overflows and
+// clipping; then come the comparisons of torch_elsewhere.hpp.
+// `./torch_adapter cpu` sends the CPU's tensors the way of a GPU's. The exit status is 1 after a
+// failure, and 77 without a GPU.
 #include "torch_elsewhere.hpp"
 
 #include <torch/torch.h>
@@ -23,7 +24,8 @@ struct Sgd : torch::optim::SGD {
 
 torch::nn::Sequential network(torch::Device device) {
   torch::manual_seed(1);
-  torch::nn::Sequential net(torch::nn::Linear(64, 128), torch::nn::Tanh(), torch::nn::Linear(128, 128), torch::nn::Tanh(),
+  torch::nn::Sequential net(torch::nn::Linear(64, 128), torch::nn::Tanh(),
+                            torch::nn::Linear(128, 128), torch::nn::Tanh(),
                             torch::nn::Linear(128, 10));
   net->to(device);
   return net;
@@ -34,14 +36,17 @@ torch::nn::Sequential network(torch::Device device) {
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 template <>
 struct optimizer_traits<Sgd> : elsewhere::Verbs {
-  static std::vector<at::Tensor> gradients(Sgd& optimizer) { return optimizer_traits<torch::optim::SGD>::gradients(optimizer); }
+  static std::vector<at::Tensor> gradients(Sgd& optimizer) {
+    return optimizer_traits<torch::optim::SGD>::gradients(optimizer);
+  }
   static Tensor step(Sgd& optimizer) { return optimizer.step(); }
 };
 HEADROOM_DETAIL_END_NAMESPACE
 
 namespace {
 
-/// The same network twice: one trained by a GradScaler of headroom, one by the operators that torch.amp.GradScaler calls.
+/// The same network twice: one trained by a GradScaler of headroom, one by the operators that
+/// torch.amp.GradScaler calls.
 void train_beside_torch(torch::Device device) {
   constexpr int steps = 200, interval = 7;
   constexpr double max_norm = 1.0;
@@ -50,7 +55,8 @@ void train_beside_torch(torch::Device device) {
   Sgd our_optimizer(ours->parameters(), options);
   torch::optim::SGD their_optimizer(theirs->parameters(), options);
   headroom::GradScaler<> scaler(65536.0, 2.0, 0.5, interval);
-  Tensor scale = torch::full({}, 65536.0F, device), growth = torch::zeros({}, torch::dtype(torch::kInt).device(device));
+  Tensor scale = torch::full({}, 65536.0F, device),
+         growth = torch::zeros({}, torch::dtype(torch::kInt).device(device));
   long scales = 0, decisions = 0, norms = 0, skipped = 0, clipped = 0;
   torch::manual_seed(2);
   for (int step = 0; step < steps; ++step) {
@@ -94,9 +100,11 @@ void train_beside_torch(torch::Device device) {
   const Tensors our_weights = ours->parameters(), their_weights = theirs->parameters();
   for (std::size_t i = 0; i < our_weights.size(); ++i)
     largest = std::max(largest, (our_weights[i] - their_weights[i]).abs().max().item<double>());
-  std::printf("%d steps, %ld skipped, %ld clipped; largest difference of a weight: %g\n", steps, skipped, clipped, largest);
+  std::printf("%d steps, %ld skipped, %ld clipped; largest difference of a weight: %g\n", steps,
+              skipped, clipped, largest);
   expect(skipped != 0 && clipped != 0, "no step was skipped or clipped");
-  expect(scales == 0 && decisions == 0 && norms == 0, "scales, decisions or norms differ from torch's");
+  expect(scales == 0 && decisions == 0 && norms == 0,
+         "scales, decisions or norms differ from torch's");
   expect(largest <= 1e-4, "weights differ from torch's, which adds 1e-6 to the norm");
 }
 
@@ -108,7 +116,8 @@ int main(int argc, char** argv) {
     std::printf("torch sees no GPU\n");
     return 77;
   }
-  if (device.is_cpu()) at::set_num_threads(1);  // small tensors: more threads would wait for each other
+  // Small tensors: more threads would wait for each other
+  if (device.is_cpu()) at::set_num_threads(1);
   std::printf("torch %s, %s\n", TORCH_VERSION, device.str().c_str());
   train_beside_torch(device);
   return elsewhere::compare(device) == 0 ? 0 : 1;

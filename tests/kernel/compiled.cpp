@@ -17,10 +17,12 @@ struct binary24 : ieee_format<std::uint32_t, 7, 16> {};
 
 }  // namespace
 
-TEST_CASE("The library has the formats of headroom's own, but not their saturating casts", "[kernel]") {
+TEST_CASE("The library has the formats of headroom's own, but not their saturating casts",
+          "[kernel]") {
   static_assert(detail::is_compiled<binary16, binary32> && detail::is_compiled<e4m3, e4m3>);
   static_assert(!detail::is_compiled<binary32, detail::saturating<e4m3>>);
-  static_assert(!detail::is_compiled<binary24, binary32> && !detail::is_compiled<binary32, binary24>);
+  static_assert(!detail::is_compiled<binary24, binary32> &&
+                !detail::is_compiled<binary32, binary24>);
 }
 
 TEST_CASE("A format of one's own runs without the library", "[kernel]") {
@@ -30,7 +32,8 @@ TEST_CASE("A format of one's own runs without the library", "[kernel]") {
     std::uint32_t destination[3] = {};
     const boundary_v3::Piece piece{source, destination, 3};
     boundary_v3::Found found{0, 0.0};
-    detail::kernels<Op::scale, binary24>[static_cast<int>(isa)](&piece, &piece + 1, 2.0, false, found);
+    detail::kernels<Op::scale, binary24>[static_cast<int>(isa)](&piece, &piece + 1, 2.0, false,
+                                                                found);
     CHECK(destination[0] == 64U << 16);
     CHECK(destination[1] == one);
     CHECK(detail::report_of(found).max_abs == 2.0);
@@ -48,8 +51,10 @@ TEST_CASE("No kernel is missing in the library", "[kernel]") {
       }
     }
   }
-  const int codes = 3, others = detail::CompiledFormats::size - codes, formats = others + 2;  // e2m1 is only for blocks
-  const int transforms = 5 * formats * formats, reads = 3 * formats, quantizing = formats * 2, blocks = 2 * codes * others;
+  // e2m1 is only for blocks
+  const int codes = 3, others = detail::CompiledFormats::size - codes, formats = others + 2;
+  const int transforms = 5 * formats * formats, reads = 3 * formats, quantizing = formats * 2,
+            blocks = 2 * codes * others;
   CHECK(found == transforms + reads + quantizing + blocks);
 }
 #endif

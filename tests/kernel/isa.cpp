@@ -28,10 +28,12 @@ bool is_available(Isa isa) {
   return std::find(isas.begin(), isas.end(), isa) != isas.end();
 }
 
-/// Sets HEADROOM_ISA to a value, or removes it for null, and resets the choice. The destructor restores both.
+/// Sets HEADROOM_ISA to a value, or removes it for null, and resets the choice. The destructor
+/// restores both.
 class WithEnvironment {
  public:
-  explicit WithEnvironment(const char* value) : chosen_(headroom::shared_v1::chosen_isa.exchange(-1)) {
+  explicit WithEnvironment(const char* value)
+      : chosen_(headroom::shared_v1::chosen_isa.exchange(-1)) {
     if (const char* old = std::getenv("HEADROOM_ISA")) {
       had_old_ = true;
       old_ = old;
@@ -98,23 +100,28 @@ TEST_CASE("scalar is always there, and first", "[kernel]") {
 
 TEST_CASE("names of the instruction sets", "[kernel]") {
   std::string names;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::neon}) names += std::string(" ") + to_string(isa);
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::neon})
+    names += std::string(" ") + to_string(isa);
   CHECK(names == " scalar avx2 avx512 neon");
   for (const int none : {headroom::detail::isa_count, 99, -1})
     CHECK(to_string(static_cast<Isa>(none)) == std::string("unknown"));
 }
 
-TEST_CASE("T10: an instruction set is available if it was compiled in and the operating system says that the CPU has it",
-          "[kernel]") {
+TEST_CASE(
+    "T10: an instruction set is available if it was compiled in and the operating system says that "
+    "the CPU has it",
+    "[kernel]") {
   CHECK(is_available(Isa::neon) == (HEADROOM_DETAIL_HAS_NEON != 0));
   const auto flags = flags_of_this_cpu();
   if (flags.empty()) return;  // not Linux, or an emulator on another kind of machine
   const auto has_all = [&](std::initializer_list<const char*> names) {
-    return std::all_of(names.begin(), names.end(), [&](const char* name) { return flags.count(name) != 0; });
+    return std::all_of(names.begin(), names.end(),
+                       [&](const char* name) { return flags.count(name) != 0; });
   };
   const bool avx2 = HEADROOM_DETAIL_HAS_X86 && has_all({"avx", "avx2", "f16c", "fma"});
   CHECK(is_available(Isa::avx2) == avx2);
-  CHECK(is_available(Isa::avx512) == (avx2 && has_all({"avx512f", "avx512bw", "avx512vl", "avx512dq"})));
+  CHECK(is_available(Isa::avx512) ==
+        (avx2 && has_all({"avx512f", "avx512bw", "avx512vl", "avx512dq"})));
 }
 
 TEST_CASE("force_isa refuses what is not available, by name, and changes nothing", "[kernel]") {
@@ -124,8 +131,8 @@ TEST_CASE("force_isa refuses what is not available, by name, and changes nothing
       if (is_available(isa)) continue;
       INFO(to_string(isa));
       CHECK_THROWS_AS(force_isa(isa), std::invalid_argument);
-      CHECK_THROWS_WITH(force_isa(isa),
-                        Catch::Matchers::ContainsSubstring(to_string(isa)) && Catch::Matchers::ContainsSubstring("scalar"));
+      CHECK_THROWS_WITH(force_isa(isa), Catch::Matchers::ContainsSubstring(to_string(isa)) &&
+                                            Catch::Matchers::ContainsSubstring("scalar"));
       CHECK(active_isa() == active);
     }
     CHECK_THROWS_AS(force_isa(static_cast<Isa>(99)), std::invalid_argument);
@@ -133,7 +140,8 @@ TEST_CASE("force_isa refuses what is not available, by name, and changes nothing
   }
   std::string names;
   for (const Isa isa : available_isas()) names += std::string(" ") + to_string(isa);
-  CHECK_THROWS_WITH(force_isa(static_cast<Isa>(99)), Catch::Matchers::EndsWith("this program on this CPU has:" + names));
+  CHECK_THROWS_WITH(force_isa(static_cast<Isa>(99)),
+                    Catch::Matchers::EndsWith("this program on this CPU has:" + names));
 }
 
 TEST_CASE("the kernels run on the instruction set that was forced", "[kernel]") {
@@ -146,7 +154,10 @@ TEST_CASE("the kernels run on the instruction set that was forced", "[kernel]") 
   for (const auto& kernel : kernels) CHECK(std::count(kernels.begin(), kernels.end(), kernel) == 1);
 }
 
-TEST_CASE("HEADROOM_ISA names the instruction set that is chosen at first use; without it, it is the best", "[kernel]") {
+TEST_CASE(
+    "HEADROOM_ISA names the instruction set that is chosen at first use; without it, it is the "
+    "best",
+    "[kernel]") {
   for (const char* unset : {static_cast<const char*>(nullptr), ""}) {
     const WithEnvironment environment(unset);
     CHECK(active_isa() == available_isas().back());
@@ -170,7 +181,10 @@ TEST_CASE("HEADROOM_ISA is read once, and force_isa overrides it", "[kernel]") {
   CHECK(active_isa() == Isa::scalar);
 }
 
-TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and the ones there are, at every use", "[kernel]") {
+TEST_CASE(
+    "an unknown or unavailable HEADROOM_ISA is refused with its value and the ones there are, at "
+    "every use",
+    "[kernel]") {
   std::vector<std::string> refused{"avx1024", "AVX2", "scalar ", "0"};
   for (const Isa isa : every_isa()) {
     if (!is_available(isa)) refused.emplace_back(to_string(isa));
@@ -180,14 +194,17 @@ TEST_CASE("an unknown or unavailable HEADROOM_ISA is refused with its value and 
     const std::string complaint = complaint_of_first_use();
     INFO(complaint);
     CHECK(complaint.find("HEADROOM_ISA=" + value) != std::string::npos);
-    for (const Isa isa : available_isas()) CHECK(complaint.find(to_string(isa)) != std::string::npos);
+    for (const Isa isa : available_isas())
+      CHECK(complaint.find(to_string(isa)) != std::string::npos);
     CHECK(complaint_of_first_use() == complaint);
     if (available_isas().size() == 1) continue;  // kernels without a choice need not ask
     float values[] = {1.0F};
-    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, 2.0F),
+                    std::invalid_argument);
     CHECK(values[0] == 1.0F);
     std::vector<std::vector<float>> tree(2, std::vector<float>(3, 1.0F));
-    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(tree, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(tree, 2.0F),
+                    std::invalid_argument);
     CHECK_THROWS_AS((void)headroom::all_finite(tree), std::invalid_argument);
   }
 }

@@ -33,14 +33,18 @@ bits_type<Out> nearest(bits_type<In> bits) {
   using To = format_of<Out>;
   const auto sign = static_cast<bits_type<Out>>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
   if (support::is_nan<From>(bits)) return static_cast<bits_type<Out>>(sign | To::quiet_nan_bits);
-  if (!support::is_finite<From>(bits)) return static_cast<bits_type<Out>>(sign | support::overflow<To>());
+  if (!support::is_finite<From>(bits))
+    return static_cast<bits_type<Out>>(sign | support::overflow<To>());
   return support::nearest<To>(support::decode<From>(bits));
 }
 
-void compare(const AnyBits& elements, const AnyBits& expected, const AnyBits& actual, const support::Layout& layout) {
+void compare(const AnyBits& elements, const AnyBits& expected, const AnyBits& actual,
+             const support::Layout& layout) {
   Mismatches wrong, wrong_sign;
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    const auto describe = [&] { return hex(elements[i]) + " became " + hex(actual[i]) + ", not " + hex(expected[i]); };
+    const auto describe = [&] {
+      return hex(elements[i]) + " became " + hex(actual[i]) + ", not " + hex(expected[i]);
+    };
     wrong.expect(layout.same_bits(actual[i], expected[i]), describe);
     wrong_sign.expect(((actual[i] ^ expected[i]) & layout.sign_mask) == 0, describe);
   }
@@ -60,7 +64,8 @@ void check_cast(const std::vector<bits_type<In>>& elements) {
     const auto source = support::values_with<In>(elements);
     std::vector<Out> destination(elements.size());
     headroom::cast_into(source, destination);
-    compare(any_elements, expected, support::any_bits_of(destination), support::layout_of<format_of<Out>>);
+    compare(any_elements, expected, support::any_bits_of(destination),
+            support::layout_of<format_of<Out>>);
   });
 }
 
@@ -78,7 +83,8 @@ void check_boundaries() {
     const auto source = support::values_with<Wide>(elements);
     std::vector<Narrow> destination(elements.size());
     headroom::cast_into(source, destination);
-    compare(support::any_bits_of(source), expected, support::any_bits_of(destination), support::layout_of<format_of<Narrow>>);
+    compare(support::any_bits_of(source), expected, support::any_bits_of(destination),
+            support::layout_of<format_of<Narrow>>);
   });
 }
 
@@ -88,7 +94,8 @@ TEST_CASE("cast rounds to the nearest value of each dtype, from all patterns", "
   support::for_each_dtype([&](auto in) {
     using In = typename decltype(in)::type;
     const auto elements = support::sample_bits<format_of<In>>();
-    support::for_each_dtype([&](auto out) { check_cast<In, typename decltype(out)::type>(elements); });
+    support::for_each_dtype(
+        [&](auto out) { check_cast<In, typename decltype(out)::type>(elements); });
   });
 }
 
@@ -100,7 +107,8 @@ TEST_CASE("cast at every boundary between neighbouring 16-bit values", "[kernel]
 }
 
 TEST_CASE("cast from and to formats without instructions", "[kernel]") {
-  support::for_each_type<headroom::float8_e4m3, headroom::float8_e5m2, headroom::cbfloat16, own8, own14, own16>([](auto type) {
+  support::for_each_type<headroom::float8_e4m3, headroom::float8_e5m2, headroom::cbfloat16, own8,
+                         own14, own16>([](auto type) {
     using T = typename decltype(type)::type;
     const auto elements = support::sample_bits<format_of<T>>();
     check_cast<T, float>(elements);
@@ -114,9 +122,10 @@ TEST_CASE("cast from and to formats without instructions", "[kernel]") {
 }
 
 TEST_CASE("T15: cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
-  // Rounding by an addition alone would turn 0x7fffffff into -0. Keeping only the upper half would lose the payload of
-  // 0x7f800001.
-  check_cast<float, headroom::bfloat16>({0x7FFFFFFF, 0xFFFFFFFF, 0x7FFF8000, 0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FC00000});
+  // Rounding by an addition alone would turn 0x7fffffff into -0. Keeping only the upper half would
+  // lose the payload of 0x7f800001.
+  check_cast<float, headroom::bfloat16>(
+      {0x7FFFFFFF, 0xFFFFFFFF, 0x7FFF8000, 0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FC00000});
 }
 
 TEST_CASE("cast to the same dtype copies, and may be in place", "[kernel]") {
@@ -149,7 +158,8 @@ TEST_CASE("T11: casts to bfloat16 and back keep subnormal numbers", "[kernel]") 
   });
 }
 
-TEST_CASE("T16: casts and checks are the same whether this program flushes subnormals or not", "[kernel]") {
+TEST_CASE("T16: casts and checks are the same whether this program flushes subnormals or not",
+          "[kernel]") {
   INFO("subnormals are flushed: " << support::flushes_subnormals());
   support::for_each_isa([](headroom::Isa) {
     const std::vector<headroom::half> smallest(3, headroom::half::from_bits(1));

@@ -36,7 +36,8 @@ std::vector<T> random_values(std::size_t n) {
   std::vector<T> values(n);
   for (T& value : values) {
     const double uniform = static_cast<double>(random()) / 0x1p32;
-    value = T(static_cast<float>((uniform - 0.5) * std::ldexp(1.0, static_cast<int>(random() % 16) - 8)));
+    value = T(
+        static_cast<float>((uniform - 0.5) * std::ldexp(1.0, static_cast<int>(random() % 16) - 8)));
   }
   return values;
 }
@@ -51,7 +52,8 @@ long double norm_in_long_double(const std::vector<T>& values) {
   return std::sqrt(sum);
 }
 
-/// An element goes through at most ten roundings to float, of its square and of sums. The root halves the error.
+/// An element goes through at most ten roundings to float, of its square and of sums. The root
+/// halves the error.
 template <class T>
 constexpr long double tolerance = std::is_same_v<T, double> ? 1e-12L : 5.01L * 0x1p-24L;
 
@@ -63,7 +65,8 @@ bool near(const double& actual, long double expected) {
 }
 
 bool same(const GradientNorm& a, const GradientNorm& b) {
-  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs) && bits_of(a.norm) == bits_of(b.norm);
+  return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs) &&
+         bits_of(a.norm) == bits_of(b.norm);
 }
 
 }  // namespace
@@ -82,7 +85,8 @@ TEST_CASE("measures that can be worked out by hand", "[kernel]") {
   });
 }
 
-TEST_CASE("norms are near those in long double and the same bits on every instruction set", "[kernel]") {
+TEST_CASE("norms are near those in long double and the same bits on every instruction set",
+          "[kernel]") {
   std::vector<std::size_t> sizes{1000, 4096, 100'003};
   for (std::size_t n = 0; n <= 100; ++n) sizes.push_back(n);
   support::for_each_dtype([&](auto type) {
@@ -94,7 +98,8 @@ TEST_CASE("norms are near those in long double and the same bits on every instru
       support::for_each_isa([&](headroom::Isa isa) {
         const GradientNorm measured = measure(values);
         if (isa == headroom::Isa::scalar) by_scalar = measured;
-        INFO(name_of<T>() << ", n = " << n << ": " << measured.norm << ", not " << static_cast<double>(expected));
+        INFO(name_of<T>() << ", n = " << n << ": " << measured.norm << ", not "
+                          << static_cast<double>(expected));
         CHECK(measured.finite);
         CHECK(near<T>(measured.norm, expected));
         CHECK(same(measured, by_scalar));
@@ -112,8 +117,10 @@ TEST_CASE("max_abs is the largest magnitude at whatever position", "[kernel]") {
         std::vector<T> values(n, T(0.25F));
         for (std::size_t i = 0; i < n; ++i) {
           values[i] = T(i % 2 == 0 ? -100.5F : 100.5F);
-          const bool right = measure(values).max_abs == 100.5 &&
-                             headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, 1.0F).max_abs == 100.5;
+          const bool right =
+              measure(values).max_abs == 100.5 &&
+              headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, 1.0F).max_abs ==
+                  100.5;
           wrong.expect(right, [&] { return std::to_string(i) + " of " + std::to_string(n); });
           values[i] = T(0.25F);
         }
@@ -130,18 +137,21 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
     using T = typename decltype(type)::type;
     support::Mismatches wrong;
     std::vector<T> values(1600);
-    for (const int below : {0, 1, 12, 20, 24, 28, 60, 100}) {  // 24 and 28: subnormal squares that a norm shows
+    // 24 and 28: subnormal squares that a norm shows
+    for (const int below : {0, 1, 12, 20, 24, 28, 60, 100}) {
       for (int exponent = lowest; exponent <= 127; ++exponent) {
         const int small = std::max(exponent - below, lowest);
         std::fill(values.begin(), values.end(), T(std::ldexp(-1.0F, small)));
-        for (const std::size_t i : {std::size_t{3}, std::size_t{700}}) values[i] = T(std::ldexp(1.0F, exponent));
+        for (const std::size_t i : {std::size_t{3}, std::size_t{700}})
+          values[i] = T(std::ldexp(1.0F, exponent));
         const long double expected = norm_in_long_double(values);
         GradientNorm by_scalar;
         support::for_each_isa([&](headroom::Isa isa) {
           const GradientNorm measured = measure(values);
           if (isa == headroom::Isa::scalar) by_scalar = measured;
-          wrong.expect(near<T>(measured.norm, expected) && same(measured, by_scalar),
-                       [&] { return "2^" + std::to_string(exponent) + " and 2^" + std::to_string(small); });
+          wrong.expect(near<T>(measured.norm, expected) && same(measured, by_scalar), [&] {
+            return "2^" + std::to_string(exponent) + " and 2^" + std::to_string(small);
+          });
         });
       }
     }
@@ -174,7 +184,8 @@ TEST_CASE("squares are summed in the documented order, to the bit", "[kernel]") 
     }
     return std::sqrt(all);
   };
-  for (const std::size_t n : {1U, 7U, 63U, 64U, 65U, 300U, 511U, 512U, 513U, 1024U, 5000U, 65'536U, 65'537U, 200'001U}) {
+  for (const std::size_t n :
+       {1U, 7U, 63U, 64U, 65U, 300U, 511U, 512U, 513U, 1024U, 5000U, 65'536U, 65'537U, 200'001U}) {
     const auto floats = random_values<float>(n);
     const auto halves = random_values<half>(n);
     const std::vector<float> widened(halves.begin(), halves.end());
@@ -197,12 +208,15 @@ TEST_CASE("norms of random bits, block by block of another magnitude", "[kernel]
     for (int run = 0; run < support::cases(300); ++run) {
       std::vector<T> values(1 + random() % 4000);
       for (std::size_t i = 0; i < values.size();) {
-        const int low = lowest + static_cast<int>(random() % static_cast<unsigned>(highest - lowest + 1));
+        const int low =
+            lowest + static_cast<int>(random() % static_cast<unsigned>(highest - lowest + 1));
         const int width = 1 + static_cast<int>(random() % 40);
         for (std::size_t end = i + 1 + random() % 1000; i < end && i < values.size(); ++i) {
-          auto bits = support::random_magnitude<Format>(random, low, std::min(low + width, highest));
+          auto bits =
+              support::random_magnitude<Format>(random, low, std::min(low + width, highest));
           if (random() % 8 == 0) bits = 0;
-          support::set_bits(values[i], static_cast<decltype(bits)>(random() % 2 == 0 ? bits : bits | Format::sign_mask));
+          support::set_bits(values[i], static_cast<decltype(bits)>(
+                                           random() % 2 == 0 ? bits : bits | Format::sign_mask));
         }
       }
       const long double expected = norm_in_long_double(values);
@@ -220,9 +234,14 @@ TEST_CASE("norms of random bits, block by block of another magnitude", "[kernel]
 }
 
 TEST_CASE("norms of doubles that are far from 1", "[kernel]") {
-  const std::vector<std::vector<double>> samples = {
-      {1e153, -1e153, 1e153}, {3e-150, 4e-150}, {2e152, 1e153, 3e100, 1e-300}, std::vector<double>(50, -1e150), {0x1p480, 1.0},
-      {0x1.8p481, 0x1p479},   {0x1p-480},       {0x1p-481, 0x1p-482}};
+  const std::vector<std::vector<double>> samples = {{1e153, -1e153, 1e153},
+                                                    {3e-150, 4e-150},
+                                                    {2e152, 1e153, 3e100, 1e-300},
+                                                    std::vector<double>(50, -1e150),
+                                                    {0x1p480, 1.0},
+                                                    {0x1.8p481, 0x1p479},
+                                                    {0x1p-480},
+                                                    {0x1p-481, 0x1p-482}};
   for (const auto& values : samples) {
     const long double expected = norm_in_long_double(values);
     support::for_each_isa([&](headroom::Isa) {
@@ -234,7 +253,10 @@ TEST_CASE("norms of doubles that are far from 1", "[kernel]") {
   }
 }
 
-TEST_CASE("a sum of squares beyond double is infinite, though its elements are finite, and one below it is 0", "[kernel]") {
+TEST_CASE(
+    "a sum of squares beyond double is infinite, though its elements are finite, and one below it "
+    "is 0",
+    "[kernel]") {
   for (const double value : {-1.7e308, 1e180, 0x1p512}) {
     const GradientNorm measured = measure(std::vector<double>(16, value));
     CHECK(measured.finite);
@@ -275,18 +297,23 @@ TEST_CASE("norms of formats without instructions are those of the same floats", 
 }
 
 TEST_CASE("the error of a norm does not grow with the tree", "[kernel]") {
-  // A hundred million elements, as leaves that share one piece of memory. The squares of 0.1 and of 1 + 2^-12 + 2^-23 are
-  // always rounded in the same direction, and so are their sums.
-  for (const auto& [a, b] : {std::pair(0.1F, 0.1F), std::pair(0x1.001002p0F, 0x1.001002p0F), std::pair(1e-20F, 1e-20F),
-                             std::pair(1e19F, 1e19F), std::pair(7e-21F, 1e-10F)}) {
+  // A hundred million elements, as leaves that share one piece of memory. The squares of 0.1 and of
+  // 1 + 2^-12 + 2^-23 are always rounded in the same direction, and so are their sums.
+  for (const auto& [a, b] :
+       {std::pair(0.1F, 0.1F), std::pair(0x1.001002p0F, 0x1.001002p0F), std::pair(1e-20F, 1e-20F),
+        std::pair(1e19F, 1e19F), std::pair(7e-21F, 1e-10F)}) {
     std::vector<float> block(40'000, a);
     for (std::size_t i = 0; i < block.size(); i += 1001) block[i] = b;
     long double squares = 0.0L;
-    for (const float value : block) squares += static_cast<long double>(value) * static_cast<long double>(value);
+    for (const float value : block)
+      squares += static_cast<long double>(value) * static_cast<long double>(value);
     support::for_each_isa([&, a = a, b = b](headroom::Isa isa) {
-      const auto leaves = static_cast<std::size_t>(support::cases(isa == headroom::Isa::scalar ? 50 : 2500));
-      const std::vector<headroom::span<const float>> tree(leaves, headroom::span<const float>(block));
-      const double expected = static_cast<double>(std::sqrt(squares * static_cast<long double>(leaves)));
+      const auto leaves =
+          static_cast<std::size_t>(support::cases(isa == headroom::Isa::scalar ? 50 : 2500));
+      const std::vector<headroom::span<const float>> tree(leaves,
+                                                          headroom::span<const float>(block));
+      const double expected =
+          static_cast<double>(std::sqrt(squares * static_cast<long double>(leaves)));
       const GradientNorm found = measure(tree);
       INFO(a << " and " << b);
       CHECK(found.norm == Approx(expected).epsilon(3e-7));

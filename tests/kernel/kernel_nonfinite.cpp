@@ -42,37 +42,44 @@ headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_sca
   return headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, loss_scale);
 }
 
-bool says_not_finite(const headroom::GradientReport& report) { return !report.finite && bits_of(report.max_abs) == infinity; }
+bool says_not_finite(const headroom::GradientReport& report) {
+  return !report.finite && bits_of(report.max_abs) == infinity;
+}
 
 /// Whether every kernel that reads reports that `values` are not finite.
 template <class T>
 bool all_find_it(const std::vector<T>& values) {
   const headroom::GradientNorm norm = headroom::measure(values);
   return !headroom::all_finite(values) && says_not_finite(norm) && bits_of(norm.norm) == infinity &&
-         says_not_finite(unscaled_in_place(values, 2.0F)) && says_not_finite(unscaled_in_place(values, 3.0F)) &&
-         says_not_finite(unscaled<float>(values, 1024.0F)) && says_not_finite(unscaled<double>(values, 1024.0F)) &&
-         says_not_finite(unscaled<half>(values, 1.0F)) && says_not_finite(unscaled<bfloat16>(values, 1000.0F));
+         says_not_finite(unscaled_in_place(values, 2.0F)) &&
+         says_not_finite(unscaled_in_place(values, 3.0F)) &&
+         says_not_finite(unscaled<float>(values, 1024.0F)) &&
+         says_not_finite(unscaled<double>(values, 1024.0F)) &&
+         says_not_finite(unscaled<half>(values, 1.0F)) &&
+         says_not_finite(unscaled<bfloat16>(values, 1000.0F));
 }
 template <class T>
 bool all_find_nothing(const std::vector<T>& values) {
-  return headroom::all_finite(values) && headroom::measure(values).finite && unscaled_in_place(values, 2.0F).finite &&
-         unscaled_in_place(values, 3.0F).finite && unscaled<float>(values, 1024.0F).finite &&
-         unscaled<double>(values, 1024.0F).finite && unscaled<half>(values, 1.0F).finite &&
-         unscaled<bfloat16>(values, 1000.0F).finite;
+  return headroom::all_finite(values) && headroom::measure(values).finite &&
+         unscaled_in_place(values, 2.0F).finite && unscaled_in_place(values, 3.0F).finite &&
+         unscaled<float>(values, 1024.0F).finite && unscaled<double>(values, 1024.0F).finite &&
+         unscaled<half>(values, 1.0F).finite && unscaled<bfloat16>(values, 1000.0F).finite;
 }
 
 template <class T>
 void check_every_position(std::size_t n, Mismatches& missed, Mismatches& made_up) {
   std::vector<T> values(n);
   fill(values, 1.5F);
-  made_up.expect(all_find_nothing(values), [&] { return name_of<T>() + ", n = " + std::to_string(n); });
+  made_up.expect(all_find_nothing(values),
+                 [&] { return name_of<T>() + ", n = " + std::to_string(n); });
   const auto kinds = support::nonfinite_bits<format_of<T>>();
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
       if (!support::is_exhaustive && kind != (i + n) % kinds.size()) continue;
       support::set_bits(values[i], kinds[kind]);
       missed.expect(all_find_it(values), [&] {
-        return name_of<T>() + " " + hex(kinds[kind]) + " at " + std::to_string(i) + " of " + std::to_string(n);
+        return name_of<T>() + " " + hex(kinds[kind]) + " at " + std::to_string(i) + " of " +
+               std::to_string(n);
       });
     }
     values[i] = T(1.5F);
@@ -86,8 +93,10 @@ TEST_CASE("T1: one non-finite value at every position of short spans is found", 
     support::for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
       Mismatches missed, made_up;
-      for (std::size_t n = 0; n <= 3 * widest_register + 7; ++n) check_every_position<T>(n, missed, made_up);
-      for (const std::size_t n : {4 * widest_register - 1, 4 * widest_register, 8 * widest_register + 19}) {
+      for (std::size_t n = 0; n <= 3 * widest_register + 7; ++n)
+        check_every_position<T>(n, missed, made_up);
+      for (const std::size_t n :
+           {4 * widest_register - 1, 4 * widest_register, 8 * widest_register + 19}) {
         check_every_position<T>(n, missed, made_up);
       }
       INFO("missed " << missed.first() << ", made up " << made_up.first());
@@ -99,7 +108,8 @@ TEST_CASE("T1: one non-finite value at every position of short spans is found", 
 
 TEST_CASE("every non-finite pattern is found, and no finite one is taken for it", "[kernel]") {
   support::for_each_isa([&](headroom::Isa) {
-    support::for_each_type<half, bfloat16, float, double, headroom::float8_e4m3, headroom::float8_e5m2>([&](auto type) {
+    support::for_each_type<half, bfloat16, float, double, headroom::float8_e4m3,
+                           headroom::float8_e5m2>([&](auto type) {
       using T = typename decltype(type)::type;
       using Format = format_of<T>;
       Mismatches wrong;
@@ -109,7 +119,8 @@ TEST_CASE("every non-finite pattern is found, and no finite one is taken for it"
         fill(values, 0.0F);
         support::set_bits(values[place = (place + 1) % values.size()], bits);
         const bool finite = support::is_finite<Format>(bits);
-        const bool right = headroom::all_finite(values) == finite && headroom::measure(values).finite == finite &&
+        const bool right = headroom::all_finite(values) == finite &&
+                           headroom::measure(values).finite == finite &&
                            unscaled_in_place(values, 1.0F).finite == finite;
         wrong.expect(right, [&] { return name_of<T>() + " " + hex(bits); });
       }
@@ -120,21 +131,25 @@ TEST_CASE("every non-finite pattern is found, and no finite one is taken for it"
 }
 
 TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[kernel]") {
-  // Here the compiler sees how the values are computed and the check. So under -ffast-math it may assume that they are finite.
+  // Here the compiler sees how the values are computed and the check. So under -ffast-math it may
+  // assume that they are finite.
   const volatile float large = 3e38F, tiny = 1e-38F;
   const volatile double large_double = 1e308;
   support::for_each_isa([&](headroom::Isa) {
     std::vector<float> overflowed{large * large, tiny, large};
     CHECK_FALSE(headroom::all_finite(overflowed));
     CHECK_FALSE(headroom::measure(overflowed).finite);
-    CHECK(says_not_finite(headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed, 1024.0F)));
+    CHECK(says_not_finite(
+        headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed, 1024.0F)));
     double overflowed_doubles[] = {1.0, large_double * large_double};
     CHECK_FALSE(headroom::all_finite(overflowed_doubles));
-    CHECK(says_not_finite(headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed_doubles, 1024.0F)));
+    CHECK(says_not_finite(
+        headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed_doubles, 1024.0F)));
     // The kernel's own arithmetic: finite before, not after.
     std::vector<float> overflowing{1.0F, large};
     CHECK(headroom::all_finite(overflowing));
-    CHECK(says_not_finite(headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowing, 0x1p-10F)));
+    CHECK(says_not_finite(
+        headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowing, 0x1p-10F)));
     CHECK_FALSE(headroom::all_finite(overflowing));
   });
 }

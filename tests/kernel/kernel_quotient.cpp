@@ -1,5 +1,5 @@
-// Quotients by scales that are no powers of two. SIMD kernels compute most of them from the reciprocal of the scale, the scalar
-// ones divide. Both store the same bits.
+// Quotients by scales that are no powers of two. SIMD kernels compute most of them from the
+// reciprocal of the scale, the scalar ones divide. Both store the same bits.
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 
@@ -29,13 +29,17 @@ float scale_of(int exponent, std::uint32_t mantissa) {
   support::set_bits(scale, static_cast<std::uint32_t>(exponent + 127) << 23 | mantissa);
   return scale;
 }
-std::uint32_t random_mantissa(std::mt19937& random) { return static_cast<std::uint32_t>(random()) & 0x7fffff; }
-/// The ends of the mantissa and random ones, for exponents inside and outside of the range of reciprocals, [0, 60].
+std::uint32_t random_mantissa(std::mt19937& random) {
+  return static_cast<std::uint32_t>(random()) & 0x7fffff;
+}
+/// The ends of the mantissa and random ones, for exponents inside and outside of the range of
+/// reciprocals, [0, 60].
 std::vector<float> scales() {
   std::mt19937 random(support::seed);
   std::vector<float> all = {scale_of(60, 0), 3.0F, 10.0F, 1000.0F, 65504.0F};
   for (const int exponent : {-126, -61, -60, -1, 0, 1, 14, 16, 30, 47, 48, 59, 60, 61, 100, 125}) {
-    for (const std::uint32_t mantissa : {1U, 2U, 0x3fffffU, 0x400000U, 0x7ffffdU, 0x7ffffeU, 0x7fffffU}) {
+    for (const std::uint32_t mantissa :
+         {1U, 2U, 0x3fffffU, 0x400000U, 0x7ffffdU, 0x7ffffeU, 0x7fffffU}) {
       all.push_back(scale_of(exponent, mantissa));
     }
     all.push_back(scale_of(exponent, random_mantissa(random)));
@@ -49,8 +53,9 @@ std::vector<bits_type<In>> all_patterns(float) {
   for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<bits_type<In>>(i);
   return bits;
 }
-/// Near products of the scale and both sides of the least magnitude whose quotient comes from the reciprocal; zeros beside
-/// them, for registers in which no element is smaller; random ones with every exponent.
+/// Near products of the scale and both sides of the least magnitude whose quotient comes from the
+/// reciprocal; zeros beside them, for registers in which no element is smaller; random ones with
+/// every exponent.
 template <>
 std::vector<std::uint32_t> all_patterns<float>(float scale) {
   std::mt19937 random(support::seed);
@@ -63,10 +68,12 @@ std::vector<std::uint32_t> all_patterns<float>(float scale) {
   for (int i = 0; i < 3000; ++i) {
     const auto sign_and_step = static_cast<std::uint32_t>(random());
     const float product = scale_of(0, random_mantissa(random)) * scale;
-    bits.push_back((support::bits_of(product) + sign_and_step % 3 - 1) | (sign_and_step & 0x80000000));
+    bits.push_back((support::bits_of(product) + sign_and_step % 3 - 1) |
+                   (sign_and_step & 0x80000000));
   }
   for (int i = 0; i < 2000; ++i) bits.push_back(static_cast<std::uint32_t>(random()));
-  for (const std::uint32_t end : {0U, 1U, 0x7fffffU, 0x800000U, 0x7f7fffffU, 0x7f800000U, 0x7fc00000U}) {
+  for (const std::uint32_t end :
+       {0U, 1U, 0x7fffffU, 0x800000U, 0x7f7fffffU, 0x7f800000U, 0x7fc00000U}) {
     bits.insert(bits.end(), {end, end | 0x80000000});
   }
   return bits;
@@ -80,15 +87,19 @@ void check_quotients() {
     std::vector<float> expected(elements.size());
     support::for_each_isa([&](Isa isa) {
       std::vector<float> quotients(elements.size());
-      (void)support::run_kernel<Op::unscale>(elements.data(), quotients.data(), elements.size(), static_cast<double>(scale));
+      (void)support::run_kernel<Op::unscale>(elements.data(), quotients.data(), elements.size(),
+                                             static_cast<double>(scale));
       if (isa == Isa::scalar) expected = quotients;
       Mismatches wrong;
       for (std::size_t i = 0; i < elements.size(); ++i) {
-        const std::uint32_t actual = support::bits_of(quotients[i]), wanted = support::bits_of(expected[i]);
-        wrong.expect(support::layout_of<binary32>.same_bits(actual, wanted),
-                     [&] { return hex(bits[i]) + " gave " + hex(actual) + ", not " + hex(wanted); });
+        const std::uint32_t actual = support::bits_of(quotients[i]),
+                            wanted = support::bits_of(expected[i]);
+        wrong.expect(support::layout_of<binary32>.same_bits(actual, wanted), [&] {
+          return hex(bits[i]) + " gave " + hex(actual) + ", not " + hex(wanted);
+        });
       }
-      INFO(support::name_of<In>() << " by " << hex(support::bits_of(scale)) << ": " << wrong.first());
+      INFO(support::name_of<In>() << " by " << hex(support::bits_of(scale)) << ": "
+                                  << wrong.first());
       CHECK(wrong.count() == 0);
     });
   }
@@ -96,6 +107,12 @@ void check_quotients() {
 
 }  // namespace
 
-TEST_CASE("quotients are those of a division: all half patterns", "[kernel]") { check_quotients<half>(); }
-TEST_CASE("quotients are those of a division: all bfloat16 patterns", "[kernel]") { check_quotients<bfloat16>(); }
-TEST_CASE("quotients are those of a division: floats at the limits of reciprocals", "[kernel]") { check_quotients<float>(); }
+TEST_CASE("quotients are those of a division: all half patterns", "[kernel]") {
+  check_quotients<half>();
+}
+TEST_CASE("quotients are those of a division: all bfloat16 patterns", "[kernel]") {
+  check_quotients<bfloat16>();
+}
+TEST_CASE("quotients are those of a division: floats at the limits of reciprocals", "[kernel]") {
+  check_quotients<float>();
+}

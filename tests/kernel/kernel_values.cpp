@@ -1,5 +1,6 @@
-// What scale and unscale store and report, compared with exact integer arithmetic: every pattern of the 16-bit formats and a
-// sample of the wider ones, for a range of scales, from each dtype to each.
+// What scale and unscale store and report, compared with exact integer arithmetic: every pattern of
+// the 16-bit formats and a sample of the wider ones, for a range of scales, from each dtype to
+// each.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
@@ -32,7 +33,8 @@ using support::name_of;
 
 namespace {
 
-/// Elements for each call: few enough that most calls have only finite values, and no multiple of a register.
+/// Elements for each call: few enough that most calls have only finite values, and no multiple of a
+/// register.
 constexpr std::size_t small_chunk = 250;
 
 template <class T>
@@ -51,7 +53,8 @@ bool describes(const headroom::GradientReport& report, span<T> stored) {
     largest = std::max(largest, static_cast<bits_type<T>>(bits & format_of<T>::abs_mask));
   }
   const std::uint64_t expected =
-      finite ? support::nearest<binary64>(support::decode<format_of<T>>(largest)) : std::uint64_t{binary64::infinity_bits};
+      finite ? support::nearest<binary64>(support::decode<format_of<T>>(largest))
+             : std::uint64_t{binary64::infinity_bits};
   return report.finite == finite && bits_of(report.max_abs) == expected;
 }
 
@@ -86,7 +89,8 @@ Results run(const std::vector<bits_type<In>>& elements, float factor) {
   auto source = support::values_with<In>(elements);
   std::vector<Out> destination(elements.size());
   for (std::size_t begin = 0; begin < elements.size(); begin += small_chunk) {
-    if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor)) ++results.wrong_reports;
+    if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor))
+      ++results.wrong_reports;
   }
   results.stored = support::any_bits_of(destination);
   if constexpr (std::is_same_v<In, Out>) {
@@ -98,22 +102,26 @@ Results run(const std::vector<bits_type<In>>& elements, float factor) {
   return results;
 }
 
-void compare(const Results& results, const Results& by_scalar, const std::vector<support::Outcome>& expected,
-             const support::Layout& layout) {
+void compare(const Results& results, const Results& by_scalar,
+             const std::vector<support::Outcome>& expected, const support::Layout& layout) {
   const bool flushing = support::flushes_subnormals();
   Mismatches wrong, unlike_scalar, unlike_in_place;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::uint64_t stored = results.stored[i];
     const auto describe = [&] {
-      return "element " + std::to_string(i) + " gave " + hex(stored) + ", not " + hex(expected[i].bits);
+      return "element " + std::to_string(i) + " gave " + hex(stored) + ", not " +
+             hex(expected[i].bits);
     };
-    const bool flushed = flushing && expected[i].met_subnormal && stored == (expected[i].bits & layout.sign_mask);
+    const bool flushed =
+        flushing && expected[i].met_subnormal && stored == (expected[i].bits & layout.sign_mask);
     wrong.expect(layout.same_bits(stored, expected[i].bits) || flushed, describe);
     unlike_scalar.expect(layout.same_bits(stored, by_scalar.stored[i]), describe);
-    const bool same_in_place = results.stored_in_place.empty() || layout.same_bits(results.stored_in_place[i], stored);
+    const bool same_in_place =
+        results.stored_in_place.empty() || layout.same_bits(results.stored_in_place[i], stored);
     unlike_in_place.expect(same_in_place, describe);
   }
-  INFO(wrong.first() << "; unlike scalar: " << unlike_scalar.first() << "; unlike in place: " << unlike_in_place.first());
+  INFO(wrong.first() << "; unlike scalar: " << unlike_scalar.first()
+                     << "; unlike in place: " << unlike_in_place.first());
   CHECK(wrong.count() == 0);
   CHECK(unlike_scalar.count() == 0);
   CHECK(unlike_in_place.count() == 0);
@@ -124,7 +132,8 @@ template <class Verb, class In, class Out>
 void check_values(const std::vector<bits_type<In>>& elements, float factor) {
   std::vector<support::Outcome> expected;
   for (const auto element : elements) {
-    expected.push_back(support::compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
+    expected.push_back(
+        support::compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
   }
   Results by_scalar;
   INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
@@ -145,7 +154,8 @@ void check_all_values(const std::vector<float>& factors) {
       for (const float factor : factors) {
         // Under flush-to-zero such a factor would be 0.
         const bool is_subnormal =
-            (bits_of(factor) & binary32::abs_mask) < (1U << binary32::mantissa_bits) && bits_of(factor) != 0;
+            (bits_of(factor) & binary32::abs_mask) < (1U << binary32::mantissa_bits) &&
+            bits_of(factor) != 0;
         if (is_subnormal && support::flushes_subnormals()) continue;
         check_values<Verb, In, typename decltype(out)::type>(elements, factor);
       }
@@ -153,20 +163,28 @@ void check_all_values(const std::vector<float>& factors) {
   });
 }
 
-const std::vector<float> loss_scales = {0x1p-126F, 0x1p-24F, 0x1p-10F, 1.0F, 2.0F,    0x1p10F,     0x1p15F, 0x1p16F,
-                                        0x1p24F,   0x1p100F, 0x1p126F, 3.0F, 1000.0F, 1.0F / 3.0F, 65504.0F};
-const std::vector<float> factors = {1.0F, -1.0F,   0.0F,      2.0F,     0x1p15F, 65504.0F,  0x1p-15F,
-                                    0.1F, -1e-20F, 0x1p-126F, 0x1p127F, 3e38F,   0x1p-127F, 0x1p-149F};
+const std::vector<float> loss_scales = {0x1p-126F, 0x1p-24F, 0x1p-10F, 1.0F,        2.0F,
+                                        0x1p10F,   0x1p15F,  0x1p16F,  0x1p24F,     0x1p100F,
+                                        0x1p126F,  3.0F,     1000.0F,  1.0F / 3.0F, 65504.0F};
+const std::vector<float> factors = {1.0F,     -1.0F,    0.0F,      2.0F,     0x1p15F,
+                                    65504.0F, 0x1p-15F, 0.1F,      -1e-20F,  0x1p-126F,
+                                    0x1p127F, 3e38F,    0x1p-127F, 0x1p-149F};
 
 }  // namespace
 
-TEST_CASE("unscale stores the quotient, rounded to float and then to the destination: all half patterns", "[kernel]") {
+TEST_CASE(
+    "unscale stores the quotient, rounded to float and then to the destination: all half patterns",
+    "[kernel]") {
   check_all_values<Unscale, half>(loss_scales);
 }
-TEST_CASE("unscale stores the quotient, rounded to float and then to the destination: all bfloat16 patterns", "[kernel]") {
+TEST_CASE(
+    "unscale stores the quotient, rounded to float and then to the destination: all bfloat16 "
+    "patterns",
+    "[kernel]") {
   check_all_values<Unscale, bfloat16>(loss_scales);
 }
-TEST_CASE("unscale by every power of two in place and into float: all 16-bit patterns", "[kernel]") {
+TEST_CASE("unscale by every power of two in place and into float: all 16-bit patterns",
+          "[kernel]") {
   for (int exponent = -126; exponent <= 126; exponent += support::is_exhaustive ? 1 : 7) {
     const float loss_scale = std::ldexp(1.0F, exponent);
     support::for_each_type<half, bfloat16>([&](auto in) {
@@ -178,17 +196,26 @@ TEST_CASE("unscale by every power of two in place and into float: all 16-bit pat
   }
 }
 
-TEST_CASE("unscale of float and double", "[kernel]") { check_all_values<Unscale, float, double>(loss_scales); }
+TEST_CASE("unscale of float and double", "[kernel]") {
+  check_all_values<Unscale, float, double>(loss_scales);
+}
 
-TEST_CASE("scale stores the product, rounded to float and then to the destination: all half patterns", "[kernel]") {
+TEST_CASE(
+    "scale stores the product, rounded to float and then to the destination: all half patterns",
+    "[kernel]") {
   check_all_values<Scale, half>(factors);
 }
-TEST_CASE("scale stores the product, rounded to float and then to the destination: all bfloat16 patterns", "[kernel]") {
+TEST_CASE(
+    "scale stores the product, rounded to float and then to the destination: all bfloat16 patterns",
+    "[kernel]") {
   check_all_values<Scale, bfloat16>(factors);
 }
-TEST_CASE("scale of float and double", "[kernel]") { check_all_values<Scale, float, double>(factors); }
+TEST_CASE("scale of float and double", "[kernel]") {
+  check_all_values<Scale, float, double>(factors);
+}
 
-TEST_CASE("unscale by random scales is a division, not a product with a rounded reciprocal", "[kernel]") {
+TEST_CASE("unscale by random scales is a division, not a product with a rounded reciprocal",
+          "[kernel]") {
   std::mt19937 random(support::seed);
   support::for_each_type<half, bfloat16, float>([&](auto in) {
     using In = typename decltype(in)::type;
@@ -204,13 +231,16 @@ TEST_CASE("unscale by random scales is a division, not a product with a rounded 
   });
 }
 
-TEST_CASE("scale and unscale from formats without instructions, to them and within them", "[kernel]") {
+TEST_CASE("scale and unscale from formats without instructions, to them and within them",
+          "[kernel]") {
   const auto check = [](auto in, auto out) {
     using In = decltype(in);
     using Out = decltype(out);
     const auto elements = support::sample_bits<format_of<In>>();
-    for (const float factor : {1.0F, 0x1p-10F, 0x1p15F, -0.1F}) check_values<Scale, In, Out>(elements, factor);
-    for (const float scale : {1.0F, 0x1p10F, 0x1p-15F, 3.0F, 1000.0F}) check_values<Unscale, In, Out>(elements, scale);
+    for (const float factor : {1.0F, 0x1p-10F, 0x1p15F, -0.1F})
+      check_values<Scale, In, Out>(elements, factor);
+    for (const float scale : {1.0F, 0x1p10F, 0x1p-15F, 3.0F, 1000.0F})
+      check_values<Unscale, In, Out>(elements, scale);
   };
   support::for_each_type<headroom::float8_e4m3, headroom::cbfloat16>([&](auto type) {
     using T = typename decltype(type)::type;

@@ -1,4 +1,5 @@
-// Streaming stores write the same bits as ordinary ones, for any length at any address, and nothing beside them.
+// Streaming stores write the same bits as ordinary ones, for any length at any address, and nothing
+// beside them.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/kernel/table.hpp>
@@ -21,11 +22,13 @@ using headroom::detail::Piece;
 
 namespace {
 
-/// Pieces smaller and larger than the first size that streams, in one block of memory, with some bytes between them.
+/// Pieces smaller and larger than the first size that streams, in one block of memory, with some
+/// bytes between them.
 template <class In, class Out>
 struct Pieces {
   using InBits = typename In::bits_type;
-  static constexpr std::size_t least = headroom::detail::least_streamed / sizeof(typename Out::bits_type);
+  static constexpr std::size_t least =
+      headroom::detail::least_streamed / sizeof(typename Out::bits_type);
   static constexpr std::size_t count = 40, most = 2 * least + 100, gap = 130;
 
   struct Place {
@@ -43,7 +46,8 @@ struct Pieces {
       places.push_back({source.size(), size, bytes});
       bytes += size * sizeof(typename Out::bits_type) + gap;
       for (std::size_t k = 0; k < size; ++k) {
-        source.push_back(is_finite ? support::random_finite_bits<In>(random) : support::random_bits<In>(random));
+        source.push_back(is_finite ? support::random_finite_bits<In>(random)
+                                   : support::random_bits<In>(random));
       }
     }
   }
@@ -62,11 +66,13 @@ struct Pieces {
   template <Op op>
   [[nodiscard]] std::vector<unsigned char> run(double factor, bool streaming, Found& found) const {
     std::vector<unsigned char> block(bytes + 64, 0xA5);
-    unsigned char* const begin = block.data() + (64 - reinterpret_cast<std::uintptr_t>(block.data()) % 64);
+    unsigned char* const begin =
+        block.data() + (64 - reinterpret_cast<std::uintptr_t>(block.data()) % 64);
     std::vector<Piece> pieces;
-    for (const Place& place : places) pieces.push_back({source.data() + place.source, begin + place.destination, place.size});
-    headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](pieces.data(), pieces.data() + pieces.size(), factor,
-                                                                          streaming, found);
+    for (const Place& place : places)
+      pieces.push_back({source.data() + place.source, begin + place.destination, place.size});
+    headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](
+        pieces.data(), pieces.data() + pieces.size(), factor, streaming, found);
     return {begin, begin + bytes};
   }
   template <Op op>
@@ -118,7 +124,8 @@ TEST_CASE("what is done in place does not stream, but is right", "[kernel]") {
     std::vector<float> values(1000, 3.0F);
     const Piece piece{values.data(), values.data(), values.size()};
     Found found{0, 0.0};
-    headroom::detail::kernels<Op::scale, binary32>[headroom::detail::isa_index()](&piece, &piece + 1, 0.5, true, found);
+    headroom::detail::kernels<Op::scale, binary32>[headroom::detail::isa_index()](
+        &piece, &piece + 1, 0.5, true, found);
     CHECK(values == std::vector<float>(1000, 1.5F));
   });
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-// Every mutated header includes this file first. The environment variable HEADROOM_MUTANT is the number of the active mutant.
-// If HEADROOM_MUTANT_REACHED names a file, its byte n becomes 1 when mutant n is reached, in this process or its children,
-// however they end. Code that the compiler evaluates is mutated only if the macro HEADROOM_MUTANT_OF_CONSTANTS is the number.
+// Every mutated header includes this file first. The environment variable HEADROOM_MUTANT is the
+// number of the active mutant. If HEADROOM_MUTANT_REACHED names a file, its byte n becomes 1 when
+// mutant n is reached, in this process or its children, however they end. Code that the compiler
+// evaluates is mutated only if the macro HEADROOM_MUTANT_OF_CONSTANTS is the number.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -43,5 +44,6 @@ inline bool passes(int number) noexcept {
 }  // namespace headroom_mutants
 
 constexpr bool headroom_mutant(int number) noexcept {
-  return number == HEADROOM_MUTANT_OF_CONSTANTS || (!__builtin_is_constant_evaluated() && headroom_mutants::passes(number));
+  return number == HEADROOM_MUTANT_OF_CONSTANTS ||
+         (!__builtin_is_constant_evaluated() && headroom_mutants::passes(number));
 }

@@ -46,13 +46,15 @@ TEST_CASE("a simulation of given overflows adjusts every policy step by step") {
       stepped = stepped.adjust(finite);
     }
     CHECK(found.steps == 2000);
-    CHECK(static_cast<long>(found.skipped) == std::count(grads_finite.begin(), grads_finite.end(), false));
+    CHECK(static_cast<long>(found.skipped) ==
+          std::count(grads_finite.begin(), grads_finite.end(), false));
     CHECK(found.scales == scales);
     CHECK(found.final_scale == stepped.loss_scale());
   }
 }
 
-TEST_CASE("a policy gets adjust(bool) for a list of bools, and adjust(report) for a list of magnitudes") {
+TEST_CASE(
+    "a policy gets adjust(bool) for a list of bools, and adjust(report) for a list of magnitudes") {
   struct Watching {
     std::vector<double>* seen;
     float loss_scale() const { return 1.0F; }
@@ -73,29 +75,33 @@ TEST_CASE("a policy gets adjust(bool) for a list of bools, and adjust(report) fo
   CHECK(support::bits_of(seen[3]) == headroom::binary64::infinity_bits);
 }
 
-TEST_CASE("a step overflows if the gradient times the scale is beyond the dtype's largest finite value") {
+TEST_CASE(
+    "a step overflows if the gradient times the scale is beyond the dtype's largest finite value") {
   const ConstantLossScale policy(1024.0F);
   CHECK(simulate(policy, MaxAbs{65504.0 / 1024.0}).skipped == 0);
   CHECK(simulate(policy, MaxAbs{65505.0 / 1024.0}).skipped == 1);
-  CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{448.0 / 1024.0}).skipped == 0);  // 448 is its largest finite value
+  // 448 is its largest finite value
+  CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{448.0 / 1024.0}).skipped == 0);
   CHECK(simulate<headroom::float8_e4m3>(policy, MaxAbs{449.0 / 1024.0}).skipped == 1);
   const double largest = 0x1.FEp127;
   CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1024.0}).skipped == 0);
   CHECK(simulate<headroom::bfloat16>(policy, MaxAbs{largest / 1023.0}).skipped == 1);
   CHECK(simulate<float>(policy, MaxAbs{0x1.fffffep127 / 1024.0}).skipped == 0);
   CHECK(simulate<float>(policy, MaxAbs{0x1p118}).skipped == 1);
-  for (const std::uint64_t bits : {headroom::binary64::infinity_bits, headroom::binary64::quiet_nan_bits,
-                                   headroom::binary64::quiet_nan_bits | headroom::binary64::sign_mask}) {
+  for (const std::uint64_t bits :
+       {headroom::binary64::infinity_bits, headroom::binary64::quiet_nan_bits,
+        headroom::binary64::quiet_nan_bits | headroom::binary64::sign_mask}) {
     CHECK(simulate(policy, MaxAbs{with_bits(bits)}).skipped == 1);
   }
   CHECK(simulate(policy, MaxAbs{1.7e308}).skipped == 1);
   CHECK(simulate(policy, MaxAbs{-0.0}).skipped == 0);
 }
 
-TEST_CASE("the best scale is the policy's scale, doubled as often as the gradient does not overflow") {
+TEST_CASE(
+    "the best scale is the policy's scale, doubled as often as the gradient does not overflow") {
   const ConstantLossScale policy(1024.0F);
-  const auto found =
-      simulate(policy, MaxAbs{65504.0 / 1024.0, 65504.0 / 2048.0, 65504.0 / 2047.0, 1e6, 0.0, 65504.0 / 65536.0});
+  const auto found = simulate(policy, MaxAbs{65504.0 / 1024.0, 65504.0 / 2048.0, 65504.0 / 2047.0,
+                                             1e6, 0.0, 65504.0 / 65536.0});
   CHECK(found.steps == 6);
   CHECK(found.skipped == 1);
   CHECK(found.below_best == 2);                               // the second and the last
@@ -112,18 +118,21 @@ TEST_CASE("in a simulation of magnitudes, overflows depend on the policy's scale
   const headroom::DynamicLossScale policy(config);
   const std::vector<double> max_abs(12, 3.0);  // the best scale is 16384
   const auto found = simulate(policy, max_abs);
-  CHECK(found.scales == std::vector<float>{65536, 32768, 16384, 16384, 16384, 32768, 16384, 16384, 16384, 32768, 16384, 16384});
+  CHECK(found.scales == std::vector<float>{65536, 32768, 16384, 16384, 16384, 32768, 16384, 16384,
+                                           16384, 32768, 16384, 16384});
   CHECK(found.skipped == 4);
   CHECK(found.below_best == 0);
   CHECK(found.wasted_bits == 0.0);
   CHECK(found.final_scale == 16384.0F);
 }
 
-TEST_CASE("for every policy, a simulation of magnitudes equals one of the overflows that they cause") {
+TEST_CASE(
+    "for every policy, a simulation of magnitudes equals one of the overflows that they cause") {
   std::mt19937 random(support::seed);
   std::vector<double> max_abs;
   for (int step = 0; step < 2000; ++step)
-    max_abs.push_back(std::ldexp(1.0 + static_cast<double>(random() % 1000) / 1000.0, static_cast<int>(random() % 20) - 4));
+    max_abs.push_back(std::ldexp(1.0 + static_cast<double>(random() % 1000) / 1000.0,
+                                 static_cast<int>(random() % 20) - 4));
   for (const headroom::AnyLossScale& policy : support::every_policy()) {
     const auto closed = simulate(policy, max_abs);
     std::vector<bool> grads_finite;
@@ -152,7 +161,8 @@ TEST_CASE("steps may be a braced list, also an empty one, and magnitudes may be 
   const std::vector<float> recorded = {0.5F, 0.25F, 64.0F, 0.1F};
   const auto found = simulate(presets::torch(1024.0), recorded);
   const auto same = simulate(presets::torch(1024.0), MaxAbs(recorded.begin(), recorded.end()));
-  CHECK((found.skipped == 1 && found.scales == same.scales && found.wasted_bits == same.wasted_bits));
+  CHECK(
+      (found.skipped == 1 && found.scales == same.scales && found.wasted_bits == same.wasted_bits));
   CHECK(simulate<float>(presets::torch(1024.0), recorded).skipped == 0);
 }
 
@@ -171,7 +181,8 @@ TEST_CASE("an empty list gives no steps, and a negative magnitude is an error") 
 }
 
 TEST_CASE("the policy gets 0 as magnitude if the scaled gradient underflows") {
-  // In half, values up to 2^-25 = 2.98e-8 become 0. 1e-12 * 32768 is 3.3e-8, above that; 1e-12 * 16384 is below.
+  // In half, values up to 2^-25 = 2.98e-8 become 0. 1e-12 * 32768 is 3.3e-8, above that; 1e-12 *
+  // 16384 is below.
   const headroom::AmaxLossScale amax;
   CHECK(simulate(amax.with_loss_scale(32768.0F), MaxAbs{1e-12}).final_scale == 0x1p53F);
   CHECK(simulate(amax.with_loss_scale(16384.0F), MaxAbs{1e-12}).final_scale == 16384.0F);

@@ -1,5 +1,5 @@
-// The values that cast gives, as far as tests/kernel/kernel_cast.cpp does not tell. The types are in tests/tree/make_like.cpp,
-// trees that do not match in plan.cpp.
+// The values that cast gives, as far as tests/kernel/kernel_cast.cpp does not tell. The types are
+// in tests/tree/make_like.cpp, trees that do not match in plan.cpp.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
@@ -27,7 +27,8 @@ using support::bits_of;
 
 namespace {
 
-/// The number of elements of `result` that differ from a single saturating conversion of the source.
+/// The number of elements of `result` that differ from a single saturating conversion of the
+/// source.
 template <class To, class From>
 std::size_t wrong_casts(const std::vector<From>& source, const std::vector<To>& result) {
   using In = format_of<From>;
@@ -35,12 +36,14 @@ std::size_t wrong_casts(const std::vector<From>& source, const std::vector<To>& 
   std::size_t wrong = source.size() == result.size() ? 0 : 1;
   for (std::size_t i = 0; i < source.size(); ++i) {
     const auto from = bits_of(source[i]);
-    const auto sign = static_cast<support::bits_type<To>>((from & In::sign_mask) != 0 ? Out::sign_mask : 0);
+    const auto sign =
+        static_cast<support::bits_type<To>>((from & In::sign_mask) != 0 ? Out::sign_mask : 0);
     auto expected = static_cast<support::bits_type<To>>(sign | Out::overflow_bits);
     if (support::is_nan<In>(from)) expected = Out::quiet_nan_bits;
     if (support::is_finite<In>(from)) expected = support::nearest<Out>(support::decode<In>(from));
     const bool is_too_large = !support::is_nan<In>(from) && !support::is_finite<Out>(expected);
-    if (is_too_large) expected = static_cast<support::bits_type<To>>(sign | Out::largest_finite_bits);
+    if (is_too_large)
+      expected = static_cast<support::bits_type<To>>(sign | Out::largest_finite_bits);
     wrong += support::same_bits<Out>(bits_of(result[i]), expected) ? 0 : 1;
   }
   return wrong;
@@ -87,7 +90,8 @@ TEST_CASE("a cast that saturates is asked for after the trees, with an executor 
   CHECK(is_network_of(destination, half(1000.0F)));
   CHECK(cast<float8_e4m3>(-1e30, saturate) == float8_e4m3(-448.0F));
   CHECK(support::is_nan<headroom::e4m3>(cast<float8_e4m3>(-1e30).bits()));
-  static_assert(std::is_same_v<decltype(cast<half>(source, saturate, headroom::sequential)), decltype(cast<half>(source))>);
+  static_assert(std::is_same_v<decltype(cast<half>(source, saturate, headroom::sequential)),
+                               decltype(cast<half>(source))>);
 }
 
 TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measured") {
@@ -98,7 +102,8 @@ TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measu
     CHECK(is_network_of(grads, -6.0F / 1024.0F));
     CHECK((report.finite && report.max_abs == 6.0 / 1024.0));
 
-    std::vector<std::vector<float8_e4m3>> e4m3{std::vector<float8_e4m3>(40, float8_e4m3(2.0F)), {float8_e4m3(448.0F)}};
+    std::vector<std::vector<float8_e4m3>> e4m3{std::vector<float8_e4m3>(40, float8_e4m3(2.0F)),
+                                               {float8_e4m3(448.0F)}};
     CHECK(headroom::all_finite(e4m3));
     CHECK(headroom::measure(e4m3).max_abs == 448.0);
     CHECK(loss_scale.unscale_in_place<headroom::allow_fp16_gradients>(e4m3).max_abs == 0.4375);

@@ -49,7 +49,8 @@ TEST_CASE("a norm of at most max_norm is left alone") {
 
 TEST_CASE("a factor far below all floats clips every dtype exactly, on every instruction set") {
   support::for_each_isa([](headroom::Isa) {
-    auto tree = std::make_tuple(std::vector<double>{0x1p250}, std::vector<headroom::bfloat16>(65, headroom::bfloat16(0x1p127F)),
+    auto tree = std::make_tuple(std::vector<double>{0x1p250},
+                                std::vector<headroom::bfloat16>(65, headroom::bfloat16(0x1p127F)),
                                 std::vector<float>(33, -0x1p127F));
     CHECK(clip_by_global_norm(tree, 1.0).norm == 0x1p250);
     CHECK(std::get<0>(tree) == std::vector<double>{1.0});
@@ -104,12 +105,15 @@ TEST_CASE("a max_norm of 0 makes zeros; an empty tree has nothing to clip") {
 
 TEST_CASE("a max_norm that is no norm is refused before anything is read or written") {
   double max_norm = 0.0;
-  for (const std::uint64_t bits : {std::uint64_t{0xBFF0000000000000}, std::uint64_t{0xFFF0000000000000},
-                                   std::uint64_t{0x7FF8000000000000}, std::uint64_t{0xFFF8000000000000}}) {
+  for (const std::uint64_t bits :
+       {std::uint64_t{0xBFF0000000000000}, std::uint64_t{0xFFF0000000000000},
+        std::uint64_t{0x7FF8000000000000}, std::uint64_t{0xFFF8000000000000}}) {
     support::set_bits(max_norm, bits);
     auto tree = three_and_four;
-    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(tree, max_norm); }), ContainsSubstring("max_norm is "));
-    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(tree, max_norm, headroom::sequential); }),
+    CHECK_THAT(support::message_of([&] { (void)clip_by_global_norm(tree, max_norm); }),
+               ContainsSubstring("max_norm is "));
+    CHECK_THAT(support::message_of(
+                   [&] { (void)clip_by_global_norm(tree, max_norm, headroom::sequential); }),
                ContainsSubstring("it must be 0 or more"));
     CHECK(tree == three_and_four);
   }

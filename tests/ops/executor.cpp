@@ -42,7 +42,8 @@ TEST_CASE("an executor need not take functions, nor have threads") {
 }
 
 TEST_CASE("a number of threads below 1 is refused") {
-  CHECK_THAT(support::message_of([] { (void)parallel(-3); }), ContainsSubstring("n_threads is -3; it must be at least 1"));
+  CHECK_THAT(support::message_of([] { (void)parallel(-3); }),
+             ContainsSubstring("n_threads is -3; it must be at least 1"));
   CHECK_THROWS_AS(parallel(0), std::invalid_argument);
 }
 
@@ -93,7 +94,8 @@ TEST_CASE("one error of several tasks arrives, and the next call has none") {
 
 TEST_CASE("the first error of several tasks is rethrown") {
   std::atomic<bool> has_thrown{false};
-  const auto throw_two = [&](std::size_t number) {  // both in one thread, because task 0 keeps the other
+  // Both in one thread, because task 0 keeps the other
+  const auto throw_two = [&](std::size_t number) {
     while (number == 0 && !has_thrown) std::this_thread::yield();
     has_thrown = number == 2;
     if (number != 0) throw number;
@@ -107,7 +109,9 @@ TEST_CASE("the first error of several tasks is rethrown") {
   CHECK(first == 1);
 }
 
-TEST_CASE("tasks compute with the rounding mode and the flush-to-zero setting of the caller, whoever started the threads") {
+TEST_CASE(
+    "tasks compute with the rounding mode and the flush-to-zero setting of the caller, whoever "
+    "started the threads") {
   std::fenv_t usual;
   std::fegetenv(&usual);
   for (const int mode : {FE_UPWARD, FE_TONEAREST}) {
@@ -120,7 +124,8 @@ TEST_CASE("tasks compute with the rounding mode and the flush-to-zero setting of
   for (const unsigned flush_to_zero : {0x8000U, 0U}) {
     __builtin_ia32_ldmxcsr((__builtin_ia32_stmxcsr() & ~0x8000U) | flush_to_zero);
     std::atomic<int> others{0};
-    support::in_two_threads([&] { others += (__builtin_ia32_stmxcsr() & 0x8000U) != flush_to_zero; });
+    support::in_two_threads(
+        [&] { others += (__builtin_ia32_stmxcsr() & 0x8000U) != flush_to_zero; });
     CHECK(others == 0);
   }
 #endif
@@ -133,7 +138,8 @@ TEST_CASE("calls from several threads at once, and from within a task") {
   for (int caller = 0; caller < 4; ++caller) {
     callers.emplace_back([&runs] {
       for (int call = 0; call < 100; ++call) {
-        parallel(4).run(4, [&runs](std::size_t) { parallel(2).run(2, [&runs](std::size_t) { ++runs; }); });
+        parallel(4).run(
+            4, [&runs](std::size_t) { parallel(2).run(2, [&runs](std::size_t) { ++runs; }); });
       }
     });
   }

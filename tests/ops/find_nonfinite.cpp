@@ -25,12 +25,13 @@ namespace {
 template <class T>
 constexpr support::bits_type<T> infinity = headroom::detail::format_of<T>::infinity_bits;
 template <class T>
-constexpr support::bits_type<T> minus_infinity = static_cast<support::bits_type<T>>(infinity<T> |
-                                                                                    headroom::detail::format_of<T>::sign_mask);
+constexpr support::bits_type<T> minus_infinity =
+    static_cast<support::bits_type<T>>(infinity<T> | headroom::detail::format_of<T>::sign_mask);
 template <class T>
 constexpr support::bits_type<T> quiet_nan = headroom::detail::format_of<T>::quiet_nan_bits;
 template <class T>
-constexpr support::bits_type<T> signalling_nan = static_cast<support::bits_type<T>>(infinity<T> + 1);
+constexpr support::bits_type<T> signalling_nan = static_cast<support::bits_type<T>>(infinity<T> +
+                                                                                    1);
 
 void check(const std::optional<headroom::NonFinite>& found, const headroom::NonFinite& expected) {
   REQUIRE(found.has_value() == (expected.nan_count + expected.inf_count > 0));
@@ -65,11 +66,13 @@ TEST_CASE("the first is named, all are counted, in every dtype") {
     support::set_bits(*network.temperature, quiet_nan<T>);
     check(find_nonfinite(network), {"heads[\"decoder\"]", 1, NonFiniteKind::inf, 3, 2, 4});
     support::set_bits(network.layers[1].bias, quiet_nan<T>);
-    check(find_nonfinite(network, headroom::parallel(2)), {"layers[1].bias", 0, NonFiniteKind::nan, 4, 2, 3});
+    check(find_nonfinite(network, headroom::parallel(2)),
+          {"layers[1].bias", 0, NonFiniteKind::nan, 4, 2, 3});
   });
 }
 
-TEST_CASE("elements between those of a strided leaf are nobody's; the index counts the leaf's own") {
+TEST_CASE(
+    "elements between those of a strided leaf are nobody's; the index counts the leaf's own") {
   std::vector<float> store(2000, 1.0F);
   const std::map<int, support::Strided<float>> tree = {{3, {store.data(), {900}, {2}}}};
   support::set_bits(store[601], quiet_nan<float>);

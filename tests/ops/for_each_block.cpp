@@ -43,7 +43,9 @@ namespace {
 using Bits = std::vector<std::uint32_t>;
 constexpr std::size_t block_size = 1024;
 
-std::vector<float> floats_of(span<const float> block) { return std::vector<float>(block.begin(), block.end()); }
+std::vector<float> floats_of(span<const float> block) {
+  return std::vector<float>(block.begin(), block.end());
+}
 
 /// The elements of each leaf, in the order of the calls. Checks that blocks come in order.
 template <class Tree>
@@ -52,7 +54,8 @@ std::vector<Bits> blocks_of(const Tree& tree) {
   std::size_t last = 0;
   bool in_order = true;
   for_each_block(tree, [&](std::size_t leaf, std::size_t offset, span<const float> block) {
-    in_order = in_order && leaf >= last && leaf < leaves.size() && offset == leaves.at(leaf).size() && !block.empty();
+    in_order = in_order && leaf >= last && leaf < leaves.size() &&
+               offset == leaves.at(leaf).size() && !block.empty();
     const Bits bits = support::bits_of(floats_of(block));
     leaves.at(leaf).insert(leaves.at(leaf).end(), bits.begin(), bits.end());
     last = leaf;
@@ -123,7 +126,8 @@ struct ThreadEach {
 template <class T>
 std::vector<std::vector<T>> large_tree() {
   std::vector<std::vector<T>> tree;
-  for (const std::size_t size : {100'000U, 0U, 1U, 300'001U, 5000U, 70'000U, 1U}) tree.emplace_back(size, T(3.0F));
+  for (const std::size_t size : {100'000U, 0U, 1U, 300'001U, 5000U, 70'000U, 1U})
+    tree.emplace_back(size, T(3.0F));
   return tree;
 }
 
@@ -149,23 +153,30 @@ std::size_t wrong_elements(const Executor& executor) {
 
 }  // namespace
 
-TEST_CASE("blocks have the bits of elements cast to float, of every dtype, on every instruction set") {
+TEST_CASE(
+    "blocks have the bits of elements cast to float, of every dtype, on every instruction set") {
   support::for_each_isa([](headroom::Isa) {
     std::mt19937 random(support::seed);
-    support::for_each_storage_float([&](auto type) { check_dtype<typename decltype(type)::type>(random); });
+    support::for_each_storage_float(
+        [&](auto type) { check_dtype<typename decltype(type)::type>(random); });
     check_dtype<float>(random);
     check_dtype<double>(random);
   });
 }
 
-TEST_CASE("a float leaf without gaps is one block, which is its own memory; others come in aligned copies") {
+TEST_CASE(
+    "a float leaf without gaps is one block, which is its own memory; others come in aligned "
+    "copies") {
   std::vector<std::vector<float>> floats{std::vector<float>(5000, 1.0F), {}, {2.0F}};
   std::vector<float> columns(6);
   const Strided<float> by_columns{columns.data(), {2, 3}, {1, 2}};
   std::vector<std::pair<const float*, std::size_t>> calls;
-  const auto f = [&](std::size_t, std::size_t, span<const float> block) { calls.emplace_back(block.data(), block.size()); };
+  const auto f = [&](std::size_t, std::size_t, span<const float> block) {
+    calls.emplace_back(block.data(), block.size());
+  };
   for_each_block(std::tie(floats, by_columns), f);
-  CHECK(calls == decltype(calls){{floats[0].data(), 5000}, {floats[2].data(), 1}, {columns.data(), 6}});
+  CHECK(calls ==
+        decltype(calls){{floats[0].data(), 5000}, {floats[2].data(), 1}, {columns.data(), 6}});
   calls.clear();
   const Strided<float> with_gaps{floats[0].data(), {1250}, {2}};
   for_each_block(std::make_pair(std::vector<half>(1025), with_gaps), f);
@@ -178,12 +189,16 @@ TEST_CASE("a float leaf without gaps is one block, which is its own memory; othe
 
 TEST_CASE("blocks of trees: each leaf has its number, in the order of for_each_leaf") {
   using headroom::bfloat16;
-  const auto tied = std::make_shared<std::vector<half>>(1500, half(2.0F));  // counts as two leaves, as in every verb
+  // Counts as two leaves, as in every verb
+  const auto tied = std::make_shared<std::vector<half>>(1500, half(2.0F));
   const auto mixed = std::make_tuple(
-      std::vector<half>(2500, half(1.5F)), 7, std::vector<float>(), std::optional<double>(0.1), std::optional<float>(),
-      std::map<std::string, std::vector<bfloat16>>{{"a", {}}, {"b", std::vector<bfloat16>(1030, bfloat16(3.0F))}},
+      std::vector<half>(2500, half(1.5F)), 7, std::vector<float>(), std::optional<double>(0.1),
+      std::optional<float>(),
+      std::map<std::string, std::vector<bfloat16>>{
+          {"a", {}}, {"b", std::vector<bfloat16>(1030, bfloat16(3.0F))}},
       std::variant<float, std::vector<half>>(std::vector<half>{half(5.0F)}), std::vector<int>{1, 2},
-      std::list<std::vector<headroom::float8_e4m3>>{{headroom::float8_e4m3(2.0F)}, {}}, half(9.0F), tied, tied);
+      std::list<std::vector<headroom::float8_e4m3>>{{headroom::float8_e4m3(2.0F)}, {}}, half(9.0F),
+      tied, tied);
   CHECK(blocks_of(mixed) == leaves_of(headroom::cast<float>(mixed)));
   CHECK(headroom::leaf_count(mixed) == 11);
   const auto network = support::network_of(-7.0);
@@ -193,7 +208,8 @@ TEST_CASE("blocks of trees: each leaf has its number, in the order of for_each_l
 TEST_CASE("leaves with strides come in the order of memory, without the gaps") {
   std::vector<float> memory(60'000);
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<float>(i);
-  const auto found = [&](std::vector<std::ptrdiff_t> shape, std::vector<std::ptrdiff_t> strides, std::size_t first = 0) {
+  const auto found = [&](std::vector<std::ptrdiff_t> shape, std::vector<std::ptrdiff_t> strides,
+                         std::size_t first = 0) {
     const Strided<float> tensor{memory.data() + first, std::move(shape), std::move(strides)};
     return blocks_of(std::make_tuple(1.0F, tensor)).at(1);
   };
@@ -212,18 +228,22 @@ TEST_CASE("whatever is wrong with the tree is thrown before the first call") {
   const half one(1.0F);
   tree[0] = {&one, 1};
   tree[2] = {nullptr, 3};
-  CHECK_THAT(message_of([&] { for_each_block(tree, count); }), ContainsSubstring("[2] is null, with a size of 3"));
+  CHECK_THAT(message_of([&] { for_each_block(tree, count); }),
+             ContainsSubstring("[2] is null, with a size of 3"));
   std::vector<float> memory(10);
-  for (const auto& strides : std::vector<std::vector<std::ptrdiff_t>>{{0, 1}, {1, 0}, {1, 1}, {0, 0}}) {
+  for (const auto& strides :
+       std::vector<std::vector<std::ptrdiff_t>>{{0, 1}, {1, 0}, {1, 1}, {0, 0}}) {
     const Strided<float> tensor{memory.data(), {2, 3}, strides};
     CHECK_THAT(message_of([&] { for_each_block(std::make_tuple(1.0F, tensor), count); }),
                ContainsSubstring("<1> repeats elements"));
-    CHECK_THAT(message_of([&] { for_each_block(tensor, count); }), ContainsSubstring("the tree repeats elements"));
+    CHECK_THAT(message_of([&] { for_each_block(tensor, count); }),
+               ContainsSubstring("the tree repeats elements"));
   }
   CHECK(calls == 0);
 }
 
-TEST_CASE("with several threads each element comes once; little work is left to the calling thread") {
+TEST_CASE(
+    "with several threads each element comes once; little work is left to the calling thread") {
   CHECK(wrong_elements<half>(headroom::sequential) == 0);
   for (const int threads : {1, 2, 3, 7}) {
     CHECK(wrong_elements<half>(headroom::parallel(threads)) == 0);
@@ -234,7 +254,8 @@ TEST_CASE("with several threads each element comes once; little work is left to 
   CHECK(tasks == 3);
   tasks = 0;
   for_each_block(
-      std::vector<half>(100'000), [](std::size_t, std::size_t, span<const float>) {}, ThreadEach{&tasks});
+      std::vector<half>(100'000), [](std::size_t, std::size_t, span<const float>) {},
+      ThreadEach{&tasks});
   CHECK(tasks == 0);
 }
 
@@ -268,14 +289,16 @@ TEST_CASE("anything that can be called with a block") {
   for_each_block(
       tree,
       [count = 0, &elements](auto... arguments) mutable {
-        static_assert(
-            std::is_same_v<std::tuple<decltype(arguments)...>, std::tuple<std::size_t, std::size_t, span<const float>>>);
+        static_assert(std::is_same_v<std::tuple<decltype(arguments)...>,
+                                     std::tuple<std::size_t, std::size_t, span<const float>>>);
         elements += std::get<2>(std::make_tuple(arguments...)).size();
         return ++count;  // ignored
       },
       headroom::sequential);
 #if defined(__cpp_lib_span)
-  for_each_block(tree, [&](std::size_t, std::size_t, std::span<const float> block) { elements += block.size(); });
+  for_each_block(tree, [&](std::size_t, std::size_t, std::span<const float> block) {
+    elements += block.size();
+  });
   elements /= 2;
 #endif
   CHECK(elements == 3000);

@@ -16,13 +16,15 @@ using headroom::detail::LoopNest;
 
 namespace {
 
-using Places = std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>;  // offsets of an element in source and destination
+// Offsets of an element in source and destination
+using Places = std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>;
 
-void add_places(Places& places, const std::vector<Dimension>& dimensions, std::size_t i, std::ptrdiff_t from,
-                std::ptrdiff_t to) {
+void add_places(Places& places, const std::vector<Dimension>& dimensions, std::size_t i,
+                std::ptrdiff_t from, std::ptrdiff_t to) {
   if (i == dimensions.size()) return places.emplace_back(from, to), void();
   for (std::ptrdiff_t x = 0; x < dimensions[i].size; ++x) {
-    add_places(places, dimensions, i + 1, from + x * dimensions[i].source_stride, to + x * dimensions[i].destination_stride);
+    add_places(places, dimensions, i + 1, from + x * dimensions[i].source_stride,
+               to + x * dimensions[i].destination_stride);
   }
 }
 Places places_of(const std::vector<Dimension>& dimensions) {
@@ -42,7 +44,8 @@ LoopNest nest_of(const std::vector<Dimension>& dimensions) {
 
 }  // namespace
 
-TEST_CASE("two layouts of all the dimensions there can be have the same shape, whatever their strides") {
+TEST_CASE(
+    "two layouts of all the dimensions there can be have the same shape, whatever their strides") {
   Layout a, b, longer;
   for (int i = 0; i < Layout::max_rank; ++i) {
     a.push(2, 1 + i);
@@ -58,7 +61,9 @@ TEST_CASE("two layouts of all the dimensions there can be have the same shape, w
 
 TEST_CASE("a loop nest reaches the elements of both tensors, each with its own counterpart") {
   std::mt19937 random(1);
-  const auto in = [&](int low, int high) { return std::uniform_int_distribution<std::ptrdiff_t>(low, high)(random); };
+  const auto in = [&](int low, int high) {
+    return std::uniform_int_distribution<std::ptrdiff_t>(low, high)(random);
+  };
   std::size_t wrong = 0, unsorted = 0;
   for (int i = 0; i < 2000; ++i) {
     std::vector<Dimension> dimensions(static_cast<std::size_t>(in(0, 4)));
@@ -67,11 +72,14 @@ TEST_CASE("a loop nest reaches the elements of both tensors, each with its own c
     const Places places = places_of(dimensions);
     wrong += places_of({nest.dimensions, nest.dimensions + nest.depth}) != places ? 1U : 0U;
     Places side_by_side;
-    for (std::ptrdiff_t k = 0; side_by_side.size() < places.size(); ++k) side_by_side.emplace_back(k, k);
+    for (std::ptrdiff_t k = 0; side_by_side.size() < places.size(); ++k)
+      side_by_side.emplace_back(k, k);
     wrong += nest.is_contiguous() != (places == side_by_side) ? 1U : 0U;
     for (int j = 1; j < nest.depth; ++j) {
-      unsorted +=
-          std::abs(nest.dimensions[j - 1].destination_stride) < std::abs(nest.dimensions[j].destination_stride) ? 1U : 0U;
+      unsorted += std::abs(nest.dimensions[j - 1].destination_stride) <
+                          std::abs(nest.dimensions[j].destination_stride)
+                      ? 1U
+                      : 0U;
     }
   }
   CHECK(wrong == 0);
@@ -80,7 +88,8 @@ TEST_CASE("a loop nest reaches the elements of both tensors, each with its own c
 
 TEST_CASE("dimensions without a gap between them are one") {
   CHECK(nest_of({{2, 12, 12}, {3, 4, 4}, {4, 1, 1}}).is_contiguous());
-  CHECK(nest_of({{4, 1, 1}, {2, 12, 12}, {3, 4, 4}}).is_contiguous());  // in any order, if both have the same
+  // In any order, if both have the same
+  CHECK(nest_of({{4, 1, 1}, {2, 12, 12}, {3, 4, 4}}).is_contiguous());
   CHECK(nest_of({}).is_contiguous());
   CHECK_FALSE(nest_of({{3, 4, 1}, {4, 1, 3}}).is_contiguous());
   CHECK_FALSE(nest_of({{3, 2, 2}}).is_contiguous());

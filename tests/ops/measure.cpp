@@ -33,8 +33,8 @@ static_assert(std::is_same_v<decltype(measure(std::vector<half>{})), GradientNor
 static_assert(std::is_same_v<decltype(global_norm(std::vector<half>{})), double>);
 static_assert(std::is_base_of_v<headroom::GradientReport, GradientNorm>);
 
-/// The norm in units of `unit`. Multiplies both by a power of two first, because under -ffast-math neither 1 / unit nor a
-/// difference from it is reliable near the limits of double.
+/// The norm in units of `unit`. Multiplies both by a power of two first, because under -ffast-math
+/// neither 1 / unit nor a difference from it is reliable near the limits of double.
 double relative(const GradientNorm& found, double unit) {
   const volatile double norm = found.norm, power = std::ldexp(1.0, -std::ilogb(unit) / 2);
   const volatile double norm_once = norm * power, unit_once = unit * power;
@@ -45,8 +45,8 @@ double relative(const GradientNorm& found, double unit) {
 }  // namespace
 
 TEST_CASE("the norm is over all leaves together") {
-  const auto tree =
-      std::make_tuple(std::vector<float>{1.0F, -2.0F}, 7, std::vector<half>{half(2.0F)}, -4.0, headroom::bfloat16(0.0F));
+  const auto tree = std::make_tuple(std::vector<float>{1.0F, -2.0F}, 7,
+                                    std::vector<half>{half(2.0F)}, -4.0, headroom::bfloat16(0.0F));
   const GradientNorm found = measure(tree);
   CHECK(found.finite);
   CHECK(found.max_abs == 4.0);
@@ -72,38 +72,48 @@ std::uint64_t sum_of_squares(const Tree& tree, const headroom::Executor& executo
   using headroom::detail::Op;
   const headroom::detail::Pass pass{Op::measure};
   return bits_of(
-      headroom::detail::plan_and_run<headroom::detail::Ops<Op::measure>, headroom::detail::Access::read>(pass, executor, tree)
+      headroom::detail::plan_and_run<headroom::detail::Ops<Op::measure>,
+                                     headroom::detail::Access::read>(pass, executor, tree)
           .sum_of_squares);
 }
 
 }  // namespace
 
-TEST_CASE("the sum of squares of small and large leaves together is the same for any number of threads") {
-  // Not the norm, because the root hides the last digits. Some leaves and some groups of leaves have the 65,536 elements of one
-  // sum, or one more, or one less.
+TEST_CASE(
+    "the sum of squares of small and large leaves together is the same for any number of threads") {
+  // Not the norm, because the root hides the last digits. Some leaves and some groups of leaves
+  // have the 65,536 elements of one sum, or one more, or one less.
   std::mt19937 random(support::seed);
   for (int run = 0; run < support::cases(20); ++run) {
-    std::tuple<std::vector<std::vector<float>>, std::vector<half>, std::vector<std::vector<float>>> tree;
-    constexpr std::size_t most[] = {3, 700, 5000, 140'000}, exactly[] = {65'536, 65'535, 65'537, 32'768, 32'768, 1};
-    const auto size = [&] { return random() % 3 == 0 ? exactly[random() % 6] : random() % most[random() % 4]; };
+    std::tuple<std::vector<std::vector<float>>, std::vector<half>, std::vector<std::vector<float>>>
+        tree;
+    constexpr std::size_t most[] = {3, 700, 5000, 140'000},
+                          exactly[] = {65'536, 65'535, 65'537, 32'768, 32'768, 1};
+    const auto size = [&] {
+      return random() % 3 == 0 ? exactly[random() % 6] : random() % most[random() % 4];
+    };
     std::get<0>(tree).resize(random() % 60);
     std::get<2>(tree).resize(run % 2 == 0 ? 64 : random() % 60);
     for (auto& leaf : std::get<0>(tree)) fill(leaf, size(), random);
     fill(std::get<1>(tree), size(), random);
     for (auto& leaf : std::get<2>(tree)) fill(leaf, run % 2 == 0 ? 32'768 : size(), random);
     const auto expected = sum_of_squares(tree, headroom::sequential);
-    for (const int threads : {2, 3, 7}) CHECK(sum_of_squares(tree, headroom::parallel(threads)) == expected);
+    for (const int threads : {2, 3, 7})
+      CHECK(sum_of_squares(tree, headroom::parallel(threads)) == expected);
     std::vector<std::vector<float>> lone(1);
     fill(lone[0], run < 6 ? exactly[run] : 200'000, random);
     lone[0][0] = 1e10F;  // beside it, double rounds the others
-    CHECK(sum_of_squares(lone[0], headroom::sequential) == sum_of_squares(lone, headroom::sequential));
+    CHECK(sum_of_squares(lone[0], headroom::sequential) ==
+          sum_of_squares(lone, headroom::sequential));
   }
 }
 
-TEST_CASE("sums of 256 groups are added first, and then these sums, both in the order of the tree") {
-  const headroom::Executor executors[] = {headroom::sequential, headroom::parallel(2), headroom::parallel(4)};
-  // Neighbours of different dtypes are groups of one element. Beside 2^54 a sum of 1 is lost, and a sum of 256 is not. The
-  // first 512 groups are ones, and of every 256 later groups one is.
+TEST_CASE(
+    "sums of 256 groups are added first, and then these sums, both in the order of the tree") {
+  const headroom::Executor executors[] = {headroom::sequential, headroom::parallel(2),
+                                          headroom::parallel(4)};
+  // Neighbours of different dtypes are groups of one element. Beside 2^54 a sum of 1 is lost, and a
+  // sum of 256 is not. The first 512 groups are ones, and of every 256 later groups one is.
   std::tuple<std::vector<std::pair<float, half>>, std::vector<float>> tree;
   std::get<0>(tree).resize(1280);
   for (std::size_t i = 0; i < 1280; ++i) {
@@ -111,14 +121,17 @@ TEST_CASE("sums of 256 groups are added first, and then these sums, both in the 
   }
   std::get<0>(tree)[0].first = 0x1p27F;
   std::get<1>(tree).resize(600'000);  // zeros, enough work for four threads
-  for (const headroom::Executor& executor : executors) CHECK(sum_of_squares(tree, executor) == bits_of(0x1p54 + 256.0));
+  for (const headroom::Executor& executor : executors)
+    CHECK(sum_of_squares(tree, executor) == bits_of(0x1p54 + 256.0));
   std::get<0>(tree).resize(128);
-  for (const headroom::Executor& executor : executors) CHECK(sum_of_squares(tree, executor) == bits_of(0x1p54));
+  for (const headroom::Executor& executor : executors)
+    CHECK(sum_of_squares(tree, executor) == bits_of(0x1p54));
 }
 
 TEST_CASE("what is not finite is infinitely large") {
   for (const auto bad : support::nonfinite_bits<headroom::binary32>()) {
-    const auto tree = std::make_tuple(std::vector<float>(100, 1.0F), support::values_with<float>({0, bad, 0}), 2.0);
+    const auto tree = std::make_tuple(std::vector<float>(100, 1.0F),
+                                      support::values_with<float>({0, bad, 0}), 2.0);
     const GradientNorm found = measure(tree);
     CHECK_FALSE(found.finite);
     CHECK(bits_of(found.max_abs) == binary64::infinity_bits);
@@ -128,10 +141,12 @@ TEST_CASE("what is not finite is infinitely large") {
   }
 }
 
-TEST_CASE("integers are not looked at; trees without floating-point elements are finite and measure 0") {
+TEST_CASE(
+    "integers are not looked at; trees without floating-point elements are finite and measure 0") {
   for (const GradientNorm& found :
        {measure(std::vector<std::vector<half>>{}), measure(std::tuple<>()),
-        measure(std::make_tuple(std::vector<int>{0x7F800000, -1}, std::string("nan"), std::optional<float>())),
+        measure(std::make_tuple(std::vector<int>{0x7F800000, -1}, std::string("nan"),
+                                std::optional<float>())),
         measure(headroom::span<const double>()), measure(std::unique_ptr<float>())}) {
     CHECK(found.finite);
     CHECK(bits_of(found.max_abs) == 0);
@@ -166,10 +181,13 @@ TEST_CASE("one non-finite element anywhere in a tree is found") {
   });
 }
 
-TEST_CASE("T22: many large values are finite and have a norm, though their sum and the sum of their squares are not") {
+TEST_CASE(
+    "T22: many large values are finite and have a norm, though their sum and the sum of their "
+    "squares are not") {
   CHECK(measure(std::vector<float>(16, 3e38F)).norm == Approx(1.2e39).epsilon(1e-6));
   CHECK(measure(std::vector<double>{3e150, 4e150}).norm == Approx(5e150).epsilon(1e-12));
-  CHECK(relative(measure(std::vector<std::vector<double>>{{3e-150}, {4e-150}}), 5e-150) == Approx(1.0).epsilon(1e-12));
+  CHECK(relative(measure(std::vector<std::vector<double>>{{3e-150}, {4e-150}}), 5e-150) ==
+        Approx(1.0).epsilon(1e-12));
   CHECK(all_finite(std::vector<float>(16, -std::numeric_limits<float>::max())));
   CHECK(all_finite(std::vector<float>{1.9e19F}));
   CHECK(all_finite(std::vector<half>(100, half(65504.0F))));

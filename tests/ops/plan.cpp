@@ -85,7 +85,9 @@ TEST_CASE("neighbours of one kind form a run, in the order in which they came") 
   for (int i = 0; i < 3; ++i) CHECK(runs[i].depth == 0);
 }
 
-TEST_CASE("a leaf with strides is a run of its own, with its loop nest; one without gaps is a piece like others") {
+TEST_CASE(
+    "a leaf with strides is a run of its own, with its loop nest; one without gaps is a piece like "
+    "others") {
   float memory[64] = {};
   PlannedLeaves plan;
   plan.add(memory, memory, 4, floats);
@@ -125,7 +127,8 @@ TEST_CASE("elements are counted, and the first of them is found") {
 TEST_CASE("a plan of many leaves grows") {
   PlannedLeaves plan;
   const unsigned char memory[1] = {};
-  for (std::size_t i = 0; i < 10000; ++i) plan.add(memory, nullptr, i, i % 3 == 0 ? floats : halves_to_floats);
+  for (std::size_t i = 0; i < 10000; ++i)
+    plan.add(memory, nullptr, i, i % 3 == 0 ? floats : halves_to_floats);
   CHECK(plan.pieces().size() == 10000);
   CHECK(plan.runs().size() == 6667);
   std::size_t wrong = 0, at = 0;
@@ -157,12 +160,16 @@ std::vector<std::uint32_t> bits_of_tree(const Tree& tree) {
   return bits;
 }
 
-/// Checks that every verb refuses `source` and `destination` with a message that ends with `words`, and writes nothing.
+/// Checks that every verb refuses `source` and `destination` with a message that ends with `words`,
+/// and writes nothing.
 template <class Source, class Destination>
 void check_differ(const Source& source, Destination& destination, const std::string& words) {
   const auto before = bits_of_tree(destination);
-  CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), EndsWith("the trees differ" + words));
-  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination, headroom::parallel(2)); }), EndsWith(words));
+  CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }),
+             EndsWith("the trees differ" + words));
+  CHECK_THAT(
+      message_of([&] { (void)two.unscale_into(source, destination, headroom::parallel(2)); }),
+      EndsWith(words));
   CHECK(bits_of_tree(destination) == before);
 }
 template <class Source, class Destination>
@@ -173,17 +180,20 @@ void check_differ(const Source& source, Destination&& destination, const std::st
 }  // namespace
 
 TEST_CASE("the last leaf differs: the first are untouched all the same") {
-  check_differ(std::vector<Floats>{{1.0F, 2.0F}, {3.0F}, {4.0F}}, std::vector<Floats>{{5.0F, 6.0F}, {7.0F}, {8.0F, 9.0F}},
+  check_differ(std::vector<Floats>{{1.0F, 2.0F}, {3.0F}, {4.0F}},
+               std::vector<Floats>{{5.0F, 6.0F}, {7.0F}, {8.0F, 9.0F}},
                " at [2]: source has 1 elements, destination has 2");
   check_differ(std::vector<half>(3), Floats(4), ": source has 3 elements, destination has 4");
   check_differ(std::map<int, float>{{1, 1.0F}}, std::map<int, float>{{2, 3.0F}},
                " at [1]: the destination does not have this key");
-  check_differ(std::make_tuple(1.0F, Floats(70000, 1.0F), Floats(1)), std::make_tuple(2.0F, Floats(70000, 3.0F), Floats(2)),
+  check_differ(std::make_tuple(1.0F, Floats(70000, 1.0F), Floats(1)),
+               std::make_tuple(2.0F, Floats(70000, 3.0F), Floats(2)),
                " at <2>: source has 1 elements, destination has 2");
   const auto source = support::network_of(1.0F);
   auto destination = support::network_of(2.0F);
   destination.heads["encoder"].pop_back();
-  check_differ(source, destination, " at heads[\"encoder\"]: source has 4 elements, destination has 3");
+  check_differ(source, destination,
+               " at heads[\"encoder\"]: source has 4 elements, destination has 3");
 }
 
 TEST_CASE("null spans are named, unless they are empty") {
@@ -200,13 +210,17 @@ TEST_CASE("null spans are named, unless they are empty") {
   std::vector<Floats> others = {{1.0F, 1.0F}, {}, full};
   CHECK_THAT(message_of([&] { headroom::cast_into(tree, others); }),
              ContainsSubstring("the source's [2] is null, with a size of 5"));
-  CHECK_THAT(message_of([&] { headroom::cast_into(others, tree); }), ContainsSubstring("the destination's [2] is null"));
+  CHECK_THAT(message_of([&] { headroom::cast_into(others, tree); }),
+             ContainsSubstring("the destination's [2] is null"));
   CHECK(values == Floats{1.0F, 2.0F});
   CHECK(others[0] == Floats{1.0F, 1.0F});
   const span<float> null(nullptr, 5);
-  CHECK_THAT(message_of([&] { (void)headroom::measure(null); }), ContainsSubstring("the tree is null"));
-  CHECK(message_of([&] { headroom::cast_into(null, full); }) == "headroom: the source is null, with a size of 5");
-  CHECK(message_of([&] { (void)two.unscale_into(full, null); }) == "headroom: the destination is null, with a size of 5");
+  CHECK_THAT(message_of([&] { (void)headroom::measure(null); }),
+             ContainsSubstring("the tree is null"));
+  CHECK(message_of([&] { headroom::cast_into(null, full); }) ==
+        "headroom: the source is null, with a size of 5");
+  CHECK(message_of([&] { (void)two.unscale_into(full, null); }) ==
+        "headroom: the destination is null, with a size of 5");
 }
 
 // ---- overlap ----
@@ -240,11 +254,14 @@ struct headroom::tensor_traits<Owning> : traits_of_silent<Owning> {
 namespace {
 
 template <class Source, class Destination>
-void check_overlap(const Floats& memory, const Source& source, Destination destination, const std::string& path = "the tree") {
+void check_overlap(const Floats& memory, const Source& source, Destination destination,
+                   const std::string& path = "the tree") {
   const Floats before = memory;
   const auto says_so = ContainsSubstring(path + ": source and destination overlap");
   CHECK_THAT(message_of([&] { headroom::cast_into(source, destination); }), says_so);
-  CHECK_THAT(message_of([&] { (void)two.unscale_into(source, destination, headroom::parallel(3)); }), says_so);
+  CHECK_THAT(
+      message_of([&] { (void)two.unscale_into(source, destination, headroom::parallel(3)); }),
+      says_so);
   CHECK(memory == before);
 }
 template <class T>
@@ -265,10 +282,11 @@ TEST_CASE("a leaf that meets its own destination in part") {
   check_overlap(memory, as<float>(memory, 4, 50), as<float>(memory, 0, 50));
   check_overlap(memory, as<float>(memory, 0, 50), as<float>(memory, 196, 50));
   check_overlap(memory, as<float>(memory, 196, 50), as<float>(memory, 0, 50));
-  check_overlap(memory, as<half>(memory, 0, 50), as<float>(memory, 0, 50));  // the same first address, but larger elements
+  // The same first address, but larger elements
+  check_overlap(memory, as<half>(memory, 0, 50), as<float>(memory, 0, 50));
   check_overlap(memory, as<double>(memory, 0, 25), as<float>(memory, 196, 25));
-  check_overlap(memory, std::make_pair(1.0F, as<half>(memory, 0, 50)), std::make_pair(1.0F, as<float>(memory, 0, 50)),
-                "second");
+  check_overlap(memory, std::make_pair(1.0F, as<half>(memory, 0, 50)),
+                std::make_pair(1.0F, as<float>(memory, 0, 50)), "second");
 }
 
 TEST_CASE("a leaf that does not, or is its own destination") {
@@ -283,7 +301,8 @@ TEST_CASE("a leaf that does not, or is its own destination") {
   CHECK(memory == two.unscale(before).grads);
   const auto halves = headroom::cast<half>(before);
   std::vector<half> reused = halves;
-  headroom::cast_into(reused, span<bfloat16>(reinterpret_cast<bfloat16*>(reused.data()), reused.size()));
+  headroom::cast_into(reused,
+                      span<bfloat16>(reinterpret_cast<bfloat16*>(reused.data()), reused.size()));
   CHECK(std::memcmp(reused.data(), headroom::cast<bfloat16>(halves).data(), 200) == 0);
 }
 
@@ -292,10 +311,13 @@ TEST_CASE("a matrix and its transpose; parts of one matrix lie between each othe
   float* const data = memory.data();
   const Strided<float> matrix{data, {6, 6}, {6, 1}}, transpose{data, {6, 6}, {1, 6}};
   check_overlap(memory, matrix, transpose);
-  check_overlap(memory, Strided<half>{reinterpret_cast<half*>(data), {18}, {2}}, Strided<float>{data, {18}, {2}});
+  check_overlap(memory, Strided<half>{reinterpret_cast<half*>(data), {18}, {2}},
+                Strided<float>{data, {18}, {2}});
   check_overlap(memory, Strided<float>{data, {18}, {2}}, Strided<float>{data, {18}, {1}});
-  check_overlap(memory, Strided<float>{data, {5, 6}, {6, 1}}, span<float>(data + 6, 30));  // flat and dense
-  headroom::cast_into(Strided<float>{data, {6, 2}, {6, 1}}, Strided<float>{data + 2, {6, 2}, {6, 1}});
+  // Flat and dense
+  check_overlap(memory, Strided<float>{data, {5, 6}, {6, 1}}, span<float>(data + 6, 30));
+  headroom::cast_into(Strided<float>{data, {6, 2}, {6, 1}},
+                      Strided<float>{data + 2, {6, 2}, {6, 1}});
   CHECK(memory[2] == 1.0F);
   CHECK(memory[33] == 32.0F);
   headroom::cast_into(Strided<float>{data, {18}, {2}}, Strided<float>{data + 1, {18}, {2}});
@@ -305,14 +327,19 @@ TEST_CASE("a matrix and its transpose; parts of one matrix lie between each othe
 }
 
 TEST_CASE("a leaf that is in a tree twice is not written twice") {
-  const auto shared = std::make_shared<Floats>(Floats{8.0F, 8.0F}), other = std::make_shared<Floats>(Floats{2.0F});
-  const std::vector<std::shared_ptr<Floats>> tied{shared, other, shared}, apart{shared, other}, reversed{other, shared};
+  const auto shared = std::make_shared<Floats>(Floats{8.0F, 8.0F}),
+             other = std::make_shared<Floats>(Floats{2.0F});
+  const std::vector<std::shared_ptr<Floats>> tied{shared, other, shared}, apart{shared, other},
+      reversed{other, shared};
   const std::string message = "[0] and [2] share elements, which would be worked on twice";
-  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F); }), ContainsSubstring(message));
-  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F, headroom::parallel(2)); }),
+  CHECK_THAT(message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F); }),
              ContainsSubstring(message));
+  CHECK_THAT(
+      message_of([&] { (void)headroom::unscale_in_place(tied, 2.0F, headroom::parallel(2)); }),
+      ContainsSubstring(message));
   CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 2.0); }), ContainsSubstring(message));
-  CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }), ContainsSubstring(message));
+  CHECK_THAT(message_of([&] { (void)headroom::clip_by_global_norm(tied, 1.0); }),
+             ContainsSubstring(message));
   CHECK(*shared == Floats{8.0F, 8.0F});
   CHECK(headroom::measure(tied).max_abs == 8.0);  // reading a leaf twice is allowed
   (void)headroom::unscale_in_place(apart, 2.0F);
@@ -321,7 +348,8 @@ TEST_CASE("a leaf that is in a tree twice is not written twice") {
   CHECK(*other == Floats{0.5F});
 
   Floats memory(6, 4.0F);
-  const Strided<float> even{memory.data(), {3}, {2}}, odd{memory.data() + 1, {3}, {2}}, first{memory.data(), {3}, {1}};
+  const Strided<float> even{memory.data(), {3}, {2}}, odd{memory.data() + 1, {3}, {2}},
+      first{memory.data(), {3}, {1}};
   CHECK_THAT(message_of([&] {
                headroom::scale_in_place(std::vector<Strided<float>>{odd, even, first}, 2.0);
              }),
@@ -338,16 +366,20 @@ TEST_CASE("leaves without elements may start at one address, whatever the order 
   CHECK(message_of([&] { headroom::scale_in_place(tree, 0.5); }) == "");
   CHECK(memory == Floats(6, 2.0F));
   const std::vector<span<float>> tied{{data + 3, 3}, {data + 3, 0}, {data, 0}, {data + 3, 3}};
-  CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 0.5); }), StartsWith("headroom: [0] and [3] share elements"));
+  CHECK_THAT(message_of([&] { headroom::scale_in_place(tied, 0.5); }),
+             StartsWith("headroom: [0] and [3] share elements"));
   CHECK(memory == Floats(6, 2.0F));
 }
 
-TEST_CASE("a tensor that does not say whether it is a view is not written twice; one that owns its elements is believed") {
+TEST_CASE(
+    "a tensor that does not say whether it is a view is not written twice; one that owns its "
+    "elements is believed") {
   static_assert(owns_elements_v<std::vector<Floats>> && !owns_elements_v<std::vector<span<float>>>);
   static_assert(owns_elements_v<std::tuple<float, float[2], std::array<half, 3>>>);
   Floats memory(6, 4.0F);
   std::vector<Silent> tied{{memory.data(), 6}, {memory.data(), 6}};
-  CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tied); }), ContainsSubstring("[0] and [1] share elements"));
+  CHECK_THAT(message_of([&] { (void)two.unscale_in_place(tied); }),
+             ContainsSubstring("[0] and [1] share elements"));
   CHECK(memory == Floats(6, 4.0F));
   std::vector<Owning> owning{{{memory.data(), 6}}, {{memory.data(), 6}}};
   (void)two.unscale_in_place(owning);
@@ -359,7 +391,9 @@ TEST_CASE("a list keeps its elements while it grows") {
     Buffer<std::size_t, 4> list;
     for (std::size_t i = 0; i < n; ++i) list.push_back(i);
     REQUIRE(list.size() == n);
-    if (n > 4) CHECK(static_cast<std::size_t>(list.limit() - list.begin()) * sizeof n <= malloc_usable_size(list.begin()));
+    if (n > 4)
+      CHECK(static_cast<std::size_t>(list.limit() - list.begin()) * sizeof n <=
+            malloc_usable_size(list.begin()));
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < n; ++i) wrong += list.begin()[i] == i ? 0 : 1;
     CHECK(wrong == 0);

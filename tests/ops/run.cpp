@@ -24,7 +24,8 @@ using support::bits_of;
 
 namespace {
 
-// More than a MiB, because one thread does less than that. Sizes are no multiples of a piece, and one leaf is strided.
+// More than a MiB, because one thread does less than that. Sizes are no multiples of a piece, and
+// one leaf is strided.
 struct Big {
   std::vector<std::vector<half>> leaves;
   std::vector<float> store;
@@ -38,7 +39,8 @@ struct Big {
     for (const std::size_t size : {1U, 65536U, 65537U, 0U, 300001U, 17U}) {
       leaves.emplace_back();
       for (std::size_t i = 0; i < size; ++i) {
-        leaves.back().push_back(half::from_bits(support::random_finite_bits<headroom::binary16>(random)));
+        leaves.back().push_back(
+            half::from_bits(support::random_finite_bits<headroom::binary16>(random)));
       }
     }
     std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
@@ -70,7 +72,8 @@ TEST_CASE("parallel results are those of one thread, bit for bit") {
   const auto cast_halves = headroom::cast<float>(expected.leaves);
   const auto unscaled_halves = policy.unscale(expected.leaves);
   const auto report = policy.unscale_in_place<headroom::allow_fp16_gradients>(expected);
-  const auto clipped = policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(expected, 0.1);
+  const auto clipped =
+      policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(expected, 0.1);
   for (int threads = 1; threads <= 5; ++threads) {
     INFO(threads << " threads");
     Big tree;
@@ -86,8 +89,10 @@ TEST_CASE("parallel results are those of one thread, bit for bit") {
       CHECK(bits_of(casted[leaf]) == bits_of(cast_halves[leaf]));
       CHECK(bits_of(unscaled.grads[leaf]) == bits_of(unscaled_halves.grads[leaf]));
     }
-    CHECK(same(policy.unscale_in_place<headroom::allow_fp16_gradients>(tree, parallel(threads)), report));
-    const auto clip = policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(tree, 0.1, parallel(threads));
+    CHECK(same(policy.unscale_in_place<headroom::allow_fp16_gradients>(tree, parallel(threads)),
+               report));
+    const auto clip = policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(
+        tree, 0.1, parallel(threads));
     CHECK(same(clip, clipped));
     CHECK(bits_of(clip.norm) == bits_of(clipped.norm));
     CHECK(tree.bits() == expected.bits());
@@ -134,10 +139,11 @@ bool same(const Found& a, const Found& b) {
 }
 
 std::size_t kernel_calls = 0;
-void count_calls(const Piece* first, const Piece* last, double factor, bool streaming, Found& found) {
+void count_calls(const Piece* first, const Piece* last, double factor, bool streaming,
+                 Found& found) {
   ++kernel_calls;
-  IsaKernels<headroom::Isa::scalar>::find<Op::max_abs, headroom::binary32, headroom::binary32>()(first, last, factor, streaming,
-                                                                                                 found);
+  IsaKernels<headroom::Isa::scalar>::find<Op::max_abs, headroom::binary32, headroom::binary32>()(
+      first, last, factor, streaming, found);
 }
 
 }  // namespace
@@ -153,12 +159,15 @@ TEST_CASE("what was found becomes a report and a norm") {
   }
 }
 
-TEST_CASE("every element is in one group, and every group in one share, in order, whatever their number") {
+TEST_CASE(
+    "every element is in one group, and every group in one share, in order, whatever their "
+    "number") {
   const Leaves leaves;
   std::mt19937 random(support::seed);
   std::vector<std::vector<float>> many(500);
   for (auto& leaf : many) leaf.assign(random() % 7 == 0 ? 0 : random() % 300, 1.0F);
-  for (const std::size_t large : {3U, 100U, 499U}) many[large].assign(chunk_size + random() % 100000, 1.0F);
+  for (const std::size_t large : {3U, 100U, 499U})
+    many[large].assign(chunk_size + random() % 100000, 1.0F);
   Plan of_many;
   make_plan<ScaleOps, Access::in_place>(of_many, many);
   for (const Plan* const plan : {&leaves.plan, &std::as_const(of_many)}) {
@@ -181,17 +190,21 @@ TEST_CASE("every element is in one group, and every group in one share, in order
       for (const auto& share : numbers) {
         for (const std::size_t number : share) wrong += number == next++ ? 0 : 1;
       }
-      for (const Piece& piece : plan->pieces()) wrong += seen[plan->place_of(piece)] == piece.size ? 0 : 1;
+      for (const Piece& piece : plan->pieces())
+        wrong += seen[plan->place_of(piece)] == piece.size ? 0 : 1;
       CHECK(wrong == 0);
     }
   }
 }
 
-TEST_CASE("two threads share the fewest elements that two threads work on, and one has less alone") {
+TEST_CASE(
+    "two threads share the fewest elements that two threads work on, and one has less alone") {
   std::size_t tasks = 0;
   struct Counting : Backwards {
     std::size_t* tasks;
-    void run(std::size_t n, const std::function<void(std::size_t)>& task) const { *tasks += n, Backwards::run(n, task); }
+    void run(std::size_t n, const std::function<void(std::size_t)>& task) const {
+      *tasks += n, Backwards::run(n, task);
+    }
   };
   const Counting two{{2}, &tasks};
   std::vector<float> tree(2 * least_share, 6.0F);
@@ -209,7 +222,8 @@ TEST_CASE("a pass finds the same whoever runs it, and in which order") {
   const Pass pass{Op::measure};
   const Found expected = run(leaves.plan, pass, headroom::sequential);
   CHECK(expected.sum_of_squares > 0.0);
-  for (const std::size_t shares : {0U, 1U, 2U, 3U, 40U}) CHECK(same(run(leaves.plan, pass, Backwards{shares}), expected));
+  for (const std::size_t shares : {0U, 1U, 2U, 3U, 40U})
+    CHECK(same(run(leaves.plan, pass, Backwards{shares}), expected));
   CHECK(run(leaves.plan, Pass{Op::max_abs}, Backwards{3}).largest == expected.largest);
 }
 
@@ -225,7 +239,8 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
   for (const bool may_stop : {false, true}) {
     kernel_calls = 0;
     CHECK_FALSE(is_finite(run(plan, Pass{Op::max_abs, 1.0, may_stop}, Backwards{1})));
-    CHECK(kernel_calls == (may_stop ? 2 : 1));  // chunks; without a reason to stop all are one group
+    // Chunks; without a reason to stop all are one group
+    CHECK(kernel_calls == (may_stop ? 2 : 1));
   }
 }
 

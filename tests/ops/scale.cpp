@@ -53,7 +53,8 @@ TEST_CASE("scaling a tree keeps its type, its structure and what is no floating-
   const auto halves = headroom::scale(support::network_of(half(0.25F)), 8.0);
   static_assert(std::is_same_v<decltype(halves), const support::Network<half>>);
   CHECK(is_network_of(halves, half(2.0F)));
-  CHECK(headroom::scale(std::make_pair(1.0F, std::vector<int>{1, 2}), 8.0).second == std::vector<int>{1, 2});
+  CHECK(headroom::scale(std::make_pair(1.0F, std::vector<int>{1, 2}), 8.0).second ==
+        std::vector<int>{1, 2});
 }
 
 TEST_CASE("scale_in_place writes where the elements lie") {
@@ -72,10 +73,13 @@ TEST_CASE("scale_in_place writes where the elements lie") {
 }
 
 TEST_CASE("scaling rounds once, to nearest even, into the dtype of the leaf") {
-  // 2049 * 3 = 6147 is between the halves 6144 and 6148. In half, 1 + 2^-10 times 1 + 2^-23 rounds to 1 + 2^-10.
+  // 2049 * 3 = 6147 is between the halves 6144 and 6148. In half, 1 + 2^-10 times 1 + 2^-23 rounds
+  // to 1 + 2^-10.
   CHECK(headroom::scale(std::vector<half>{half(2050.0F)}, 3.0)[0] == half(6150.0F));
-  CHECK(headroom::scale(std::vector<double>{1.0}, static_cast<double>(1.0F / 3.0F))[0] == static_cast<double>(1.0F / 3.0F));
-  CHECK(headroom::scale(std::vector<half>{half(2.0F)}, large)[0].bits() == headroom::binary16::infinity_bits);
+  CHECK(headroom::scale(std::vector<double>{1.0}, static_cast<double>(1.0F / 3.0F))[0] ==
+        static_cast<double>(1.0F / 3.0F));
+  CHECK(headroom::scale(std::vector<half>{half(2.0F)}, large)[0].bits() ==
+        headroom::binary16::infinity_bits);
 }
 
 TEST_CASE("a factor beyond float is refused, and nothing is written") {

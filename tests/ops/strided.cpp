@@ -25,7 +25,8 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets_of(const LoopNest
     std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> longer;
     for (const auto& [source, destination] : offsets) {
       for (std::ptrdiff_t n = 0; n < dimension.size; ++n) {
-        longer.emplace_back(source + n * dimension.source_stride, destination + n * dimension.destination_stride);
+        longer.emplace_back(source + n * dimension.source_stride,
+                            destination + n * dimension.destination_stride);
       }
     }
     offsets = std::move(longer);
@@ -33,7 +34,8 @@ std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets_of(const LoopNest
   return offsets;
 }
 
-/// A tensor of random shape with gaps between its elements, in memory of `span` elements. Some strides are negative.
+/// A tensor of random shape with gaps between its elements, in memory of `span` elements. Some
+/// strides are negative.
 struct RandomTensor {
   Layout layout;
   std::ptrdiff_t first = 0, span = 1;
@@ -79,14 +81,16 @@ const PieceKind kind = [] {
   return of_integers;
 }();
 
-/// Compares a pass over elements [begin, end) of two random tensors of one shape with a loop by hand.
+/// Compares a pass over elements [begin, end) of two random tensors of one shape with a loop by
+/// hand.
 template <bool Adds>
 void check_pass(std::mt19937& random) {
   const auto shape = random_shape(random);
   const RandomTensor from(shape, random), to(shape, random);
   const LoopNest nest(from.layout, to.layout);
   if (nest.is_contiguous()) return;
-  std::vector<std::int32_t> source(static_cast<std::size_t>(from.span)), destination(static_cast<std::size_t>(to.span));
+  std::vector<std::int32_t> source(static_cast<std::size_t>(from.span)),
+      destination(static_cast<std::size_t>(to.span));
   for (std::int32_t& element : source) element = static_cast<std::int32_t>(random() % 1000);
   for (std::int32_t& element : destination) element = static_cast<std::int32_t>(random() % 1000);
 
@@ -96,7 +100,8 @@ void check_pass(std::mt19937& random) {
   const auto offsets = offsets_of(nest);
   for (std::size_t i = begin; i < end; ++i) {
     std::int32_t& element = expected[static_cast<std::size_t>(to.first + offsets[i].second)];
-    element = source[static_cast<std::size_t>(from.first + offsets[i].first)] * 3 + (Adds ? element : 0);
+    element =
+        source[static_cast<std::size_t>(from.first + offsets[i].first)] * 3 + (Adds ? element : 0);
   }
 
   Plan plan;
@@ -122,7 +127,8 @@ TEST_CASE("a pass over any elements of a strided leaf works on these and no othe
 
 TEST_CASE("in place, elements go through one buffer; a pass that only reads writes nowhere") {
   std::vector<std::int32_t> values(3000), expected(3000);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = expected[i] = static_cast<std::int32_t>(i);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = expected[i] = static_cast<std::int32_t>(i);
   for (std::size_t i = 0; i < values.size(); i += 3) expected[i] *= 3;
   Layout layout;
   layout.push(1000, 3);
@@ -132,7 +138,8 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
     writer.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
     writer.close();
     Found found{0, 0.0};
-    run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000, found);
+    run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000,
+             found);
     CHECK(found.largest == 1000);
   };
   run(values.data());

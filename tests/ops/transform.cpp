@@ -1,4 +1,5 @@
-// A verb that returns a tree may reuse the elements of a temporary, if it is known to own them, and no others.
+// A verb that returns a tree may reuse the elements of a temporary, if it is known to own them, and
+// no others.
 #include <headroom/headroom.hpp>
 
 #include <functional>
@@ -34,7 +35,8 @@ struct Members {
   Floats weight;
   int step = 0;
 };
-/// Shares one child with its copies. It would also share the other one if a new tree did not replace it.
+/// Shares one child with its copies. It would also share the other one if a new tree did not
+/// replace it.
 struct Mixed {
   std::shared_ptr<Floats> shared;
   Floats* pointer;
@@ -59,8 +61,8 @@ struct OnDevice {
   bool is_here;
 };
 
-/// Runs both verbs twice on a temporary from `make`. Each time the result or the error is the same, and the user's `values` do
-/// not change.
+/// Runs both verbs twice on a temporary from `make`. Each time the result or the error is the same,
+/// and the user's `values` do not change.
 template <class Make>
 void check_never_taken(const Floats& values, const Make& make) {
   const Floats before = values;
@@ -106,7 +108,9 @@ struct headroom::tensor_traits<OnDevice> {
   static const float* data(const OnDevice& tensor) { return tensor.elements.data(); }
   static float* data(OnDevice& tensor) { return tensor.elements.data(); }
   static std::size_t size(const OnDevice& tensor) { return tensor.elements.size(); }
-  static const char* obstacle(const OnDevice& tensor) { return tensor.is_here ? nullptr : "is on another device"; }
+  static const char* obstacle(const OnDevice& tensor) {
+    return tensor.is_here ? nullptr : "is on another device";
+  }
   template <class To>
   using rebind = std::vector<To>;
   template <class To>
@@ -122,7 +126,8 @@ struct headroom::tree_traits<Layers> {
   using rebuilt = std::vector<To>;
 };
 
-TEST_CASE("a temporary of views, references or shared pointers is not the owner of their elements") {
+TEST_CASE(
+    "a temporary of views, references or shared pointers is not the owner of their elements") {
   Floats a = {8.0F, 4.0F};
   const auto shared = std::make_shared<Floats>(a);
   check_never_taken(a, [&] { return span<float>(a); });
@@ -141,7 +146,9 @@ TEST_CASE("a temporary of views, references or shared pointers is not the owner 
   check_never_taken(*shared, [&] { return std::make_tuple(1.0F, shared); });
 }
 
-TEST_CASE("a temporary struct whose children may be anywhere is copied, or refused where its copies share them") {
+TEST_CASE(
+    "a temporary struct whose children may be anywhere is copied, or refused where its copies "
+    "share them") {
   Floats a = {8.0F, 4.0F}, b = {2.0F};
   const Members members{a, 3};
   check_never_taken(a, [&] { return members; });
@@ -169,7 +176,8 @@ TEST_CASE("a temporary that owns its elements is used itself") {
   CHECK(result.grads.layers[0].weight.data() == data);
   CHECK(result.report.max_abs == 8.0);
 
-  auto tree = std::make_tuple(Floats{1.0F}, std::map<int, Floats>{{1, {2.0F}}}, std::make_unique<Floats>(1, 3.0F));
+  auto tree = std::make_tuple(Floats{1.0F}, std::map<int, Floats>{{1, {2.0F}}},
+                              std::make_unique<Floats>(1, 3.0F));
   const float* const in_map = std::get<1>(tree).at(1).data();
   const Floats* const pointee = std::get<2>(tree).get();
   const auto same = headroom::cast<float>(std::move(tree));
@@ -180,7 +188,9 @@ TEST_CASE("a temporary that owns its elements is used itself") {
 TEST_CASE("what cannot be walked is refused when a new tree is made like it") {
   const std::vector<OnDevice> here{{{8.0F}, true}, {{4.0F}, true}};
   const std::vector<OnDevice> elsewhere{{{8.0F}, true}, {{4.0F}, false}};
-  CHECK(message_of([&] { (void)headroom::cast<half>(elsewhere); }) == "headroom: [1] is on another device");
-  CHECK(message_of([&] { (void)headroom::unscale<float>(elsewhere, 2.0F); }) == "headroom: [1] is on another device");
+  CHECK(message_of([&] { (void)headroom::cast<half>(elsewhere); }) ==
+        "headroom: [1] is on another device");
+  CHECK(message_of([&] { (void)headroom::unscale<float>(elsewhere, 2.0F); }) ==
+        "headroom: [1] is on another device");
   CHECK(headroom::unscale<float>(here, 2.0F).grads == std::vector<Floats>{{4.0F}, {2.0F}});
 }

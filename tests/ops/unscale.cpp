@@ -41,7 +41,9 @@ float float_of(std::uint32_t bits) {
 
 }  // namespace
 
-TEST_CASE("every scale that is a power of two multiplies by its exact reciprocal, its neighbours divide") {
+TEST_CASE(
+    "every scale that is a power of two multiplies by its exact reciprocal, its neighbours "
+    "divide") {
   for (int exponent = -126; exponent <= 126; ++exponent) {
     const float scale = std::ldexp(1.0F, exponent);
     INFO("scale 2^" << exponent);
@@ -50,7 +52,8 @@ TEST_CASE("every scale that is a power of two multiplies by its exact reciprocal
     for (const float neighbour : {float_of(bits_of(scale) + 1), float_of(bits_of(scale) - 1)}) {
       if (neighbour < 0x1p-126F || neighbour > 0x1p126F) continue;
       const auto divides = headroom::detail::unscale_pass(neighbour);
-      CHECK((divides.op == headroom::detail::Op::unscale && divides.factor == static_cast<double>(neighbour)));
+      CHECK((divides.op == headroom::detail::Op::unscale &&
+             divides.factor == static_cast<double>(neighbour)));
     }
   }
 }
@@ -71,8 +74,8 @@ TEST_CASE("unscale gives floats, or the dtype that is asked for, or the tree's o
   CHECK(is_network_of(headroom::unscale<double>(network, 2.0F).grads, 1.5));
   CHECK(is_network_of(network, half(3.0F)));
 
-  const auto mixed = std::make_tuple(std::vector<bfloat16>{bfloat16(3.0F)}, 3.0, half(3.0F), headroom::float8_e5m2(3.0F), 7,
-                                     std::vector<float>{3.0F});
+  const auto mixed = std::make_tuple(std::vector<bfloat16>{bfloat16(3.0F)}, 3.0, half(3.0F),
+                                     headroom::float8_e5m2(3.0F), 7, std::vector<float>{3.0F});
   using Wide = std::tuple<std::vector<float>, double, float, float, int, std::vector<float>>;
   CHECK(headroom::unscale(mixed, 2.0F).grads == Wide({1.5F}, 1.5, 1.5F, 1.5F, 7, {1.5F}));
 }
@@ -104,19 +107,23 @@ TEST_CASE("after a non-finite gradient every leaf is unscaled all the same") {
 TEST_CASE("T21: a scale that fp16 cannot hold unscales fp16 gradients all the same") {
   for (const float scale : {0x1p15F, 0x1p20F, 0x1p24F, 0x1p30F}) {
     std::vector<half> grads(9, half(65504.0F));
-    const GradientReport report = headroom::unscale_in_place<headroom::allow_fp16_gradients>(grads, scale);
+    const GradientReport report =
+        headroom::unscale_in_place<headroom::allow_fp16_gradients>(grads, scale);
     CHECK(report.finite);
     CHECK(grads.back() == half(65504.0F / scale));
-    CHECK(headroom::unscale<float>(std::vector<half>(9, half(1.0F)), scale).grads[8] == 1.0F / scale);
+    CHECK(headroom::unscale<float>(std::vector<half>(9, half(1.0F)), scale).grads[8] ==
+          1.0F / scale);
   }
 }
 
-TEST_CASE("what an unscaled tree holds that is not finite is found on request, for nothing if the report says that all is") {
+TEST_CASE(
+    "what an unscaled tree holds that is not finite is found on request, for nothing if the report "
+    "says that all is") {
   const std::vector<std::vector<half>> grads16 = {{half(1.0F)}, {half(2.0F), half(60000.0F)}};
   const auto good = headroom::unscale<float>(grads16, 1024.0F);
   CHECK_FALSE(good.find_nonfinite().has_value());
-  const auto narrow =
-      headroom::unscale<headroom::same_dtype>(grads16, 0.5F);  // 120000 is beyond fp16; the report describes the stored values
+  const auto narrow = headroom::unscale<headroom::same_dtype>(
+      grads16, 0.5F);  // 120000 is beyond fp16; the report describes the stored values
   const auto found = narrow.find_nonfinite();
   REQUIRE(found.has_value());
   CHECK(found->path == "[1]");
@@ -132,19 +139,23 @@ TEST_CASE("what an unscaled tree holds that is not finite is found on request, f
 
 namespace {
 
-/// Correctly rounded: divides in double, which no flag turns into a multiplication by a reciprocal, and rounds to Compute.
+/// Correctly rounded: divides in double, which no flag turns into a multiplication by a reciprocal,
+/// and rounds to Compute.
 template <class Compute, class In>
 Compute quotient_of(In value, float loss_scale) {
   using headroom::detail::hide_from_optimizer;
-  return static_cast<Compute>(
-      hide_from_optimizer(static_cast<double>(value) / hide_from_optimizer(static_cast<double>(loss_scale))));
+  return static_cast<Compute>(hide_from_optimizer(
+      static_cast<double>(value) / hide_from_optimizer(static_cast<double>(loss_scale))));
 }
 
-/// Element by element, in the order of the roundings: the quotient to float (to double if one side is double), the sum
-/// likewise, and the result to the destination. Volatile, so that no compiler fuses them.
+/// Element by element, in the order of the roundings: the quotient to float (to double if one side
+/// is double), the sum likewise, and the result to the destination. Volatile, so that no compiler
+/// fuses them.
 template <class In, class Out>
-void accumulate_slowly(const std::vector<In>& source, std::vector<Out>& destination, float loss_scale) {
-  using Compute = std::conditional_t<std::is_same_v<In, double> || std::is_same_v<Out, double>, double, float>;
+void accumulate_slowly(const std::vector<In>& source, std::vector<Out>& destination,
+                       float loss_scale) {
+  using Compute =
+      std::conditional_t<std::is_same_v<In, double> || std::is_same_v<Out, double>, double, float>;
   for (std::size_t i = 0; i < source.size(); ++i) {
     const volatile auto quotient = quotient_of<Compute>(source[i], loss_scale);
     const volatile Compute sum = static_cast<Compute>(destination[i]) + quotient;
@@ -169,20 +180,25 @@ void check_pair(std::mt19937& random) {
       accumulate_slowly(source, expected, loss_scale);
       double largest = 0.0;
       for (const In value : source) {
-        largest = std::max(largest, std::abs(static_cast<double>(quotient_of<float>(value, loss_scale))));
+        largest =
+            std::max(largest, std::abs(static_cast<double>(quotient_of<float>(value, loss_scale))));
       }
       const GradientReport report = accumulate_into(source, destination, loss_scale);
-      INFO(support::name_of<In>() << " into " << support::name_of<Out>() << ", scale " << loss_scale << ", " << n);
+      INFO(support::name_of<In>() << " into " << support::name_of<Out>() << ", scale " << loss_scale
+                                  << ", " << n);
       CHECK(bits_of(destination) == bits_of(expected));
       CHECK(report.finite);
-      if (!std::is_same_v<In, double> && !std::is_same_v<Out, double>) CHECK(report.max_abs == largest);
+      if (!std::is_same_v<In, double> && !std::is_same_v<Out, double>)
+        CHECK(report.max_abs == largest);
     }
   }
 }
 
 }  // namespace
 
-TEST_CASE("destination += source / scale, rounded step by step, for all pairs of dtypes, on every instruction set") {
+TEST_CASE(
+    "destination += source / scale, rounded step by step, for all pairs of dtypes, on every "
+    "instruction set") {
   support::for_each_isa([](headroom::Isa) {
     std::mt19937 random(support::seed);
     check_pair<half, float>(random);
@@ -201,7 +217,8 @@ TEST_CASE("destination += source / scale, rounded step by step, for all pairs of
 TEST_CASE("micro-batches in fp16 add up in float to what none of them could hold") {
   std::vector<std::vector<float>> main_grads{{0.0F}, {0.0F, 0.0F}};
   const std::vector<std::vector<half>> micro_batch{{half(0x1p-24F)}, {half(60000.0F), half(-1.0F)}};
-  for (int i = 0; i < 1000; ++i) CHECK(accumulate_into(micro_batch, main_grads, 1024.0F).max_abs == 60000.0 / 1024.0);
+  for (int i = 0; i < 1000; ++i)
+    CHECK(accumulate_into(micro_batch, main_grads, 1024.0F).max_abs == 60000.0 / 1024.0);
   CHECK(main_grads[0][0] == 1000 * 0x1p-34F);
   CHECK(main_grads[1][1] == -1000.0F / 1024.0F);
 }
@@ -283,7 +300,9 @@ TEST_CASE("elements of foreign types, without a conversion") {
   });
 }
 
-TEST_CASE("a loss scale outside of [2^-126, 2^126] is refused by field and value, and nothing has been written") {
+TEST_CASE(
+    "a loss scale outside of [2^-126, 2^126] is refused by field and value, and nothing has been "
+    "written") {
   struct Refused {
     float scale;
     std::string text;
@@ -298,17 +317,20 @@ TEST_CASE("a loss scale outside of [2^-126, 2^126] is refused by field and value
                              {float_of(0xFF800000), " -inf;"},
                              {0x1p127F, " 1.7014118e+38;"},
                              {0x1.000002p126F, " 8.50706e+37;"},
-                             {float_of(0x00400000), flushing ? " 0;" : " 5.877472e-39;"},  // 2^-127, a subnormal
+                             // 2^-127, a subnormal
+                             {float_of(0x00400000), flushing ? " 0;" : " 5.877472e-39;"},
                              {float_of(0x007FFFFF), flushing ? " 0;" : " 1.1754942e-38;"}};
   for (const Refused& given : refused) {
     const float& scale = given.scale;
     std::vector<half> gradients(20, half(3.0F));
     std::vector<float> destination(20, 7.0F);
-    const std::string message = support::message_of([&] { (void)headroom::unscale_into(gradients, destination, scale); });
+    const std::string message =
+        support::message_of([&] { (void)headroom::unscale_into(gradients, destination, scale); });
     INFO(message << "; expected" << given.text);
     CHECK_THAT(message, ContainsSubstring("loss_scale is "));
     CHECK_THAT(message, ContainsSubstring(given.text));
-    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(gradients, scale), std::invalid_argument);
+    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(gradients, scale),
+                    std::invalid_argument);
     CHECK(destination == std::vector<float>(20, 7.0F));
     CHECK(gradients == std::vector<half>(20, half(3.0F)));
   }

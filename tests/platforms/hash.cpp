@@ -1,5 +1,6 @@
-// Prints hashes of what headroom computes: one for each part, and one for all. They are the same on every platform. Each part
-// is computed on all instruction sets, which must agree. Without exceptions the last part is left out.
+// Prints hashes of what headroom computes: one for each part, and one for all. They are the same on
+// every platform. Each part is computed on all instruction sets, which must agree. Without
+// exceptions the last part is left out.
 
 #include <headroom/headroom.hpp>
 #include <headroom/observe/exponent_histogram.hpp>
@@ -29,7 +30,8 @@ namespace {
 class Hash {
  public:
   void add(std::uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) state_ = (state_ ^ (value >> 8 * byte & 0xFFU)) * 0x100000001B3U;
+    for (int byte = 0; byte < 8; ++byte)
+      state_ = (state_ ^ (value >> 8 * byte & 0xFFU)) * 0x100000001B3U;
   }
   void add_text(std::string_view text) {
     for (const char c : text) add(static_cast<unsigned char>(c));
@@ -93,14 +95,17 @@ std::vector<T> gradients(std::size_t size, unsigned seed) {
   std::vector<T> elements;
   for (std::size_t i = 0; i < size; ++i) {
     const auto bits = static_cast<std::uint32_t>(random());
-    elements.push_back(static_cast<T>(from_bits<float>((bits & 0x807FFFFFU) | (97U + (bits >> 23U & 0xFFU) % 32U) << 23U)));
+    elements.push_back(static_cast<T>(
+        from_bits<float>((bits & 0x807FFFFFU) | (97U + (bits >> 23U & 0xFFU) % 32U) << 23U)));
   }
   return elements;
 }
 struct Layers {
   std::vector<half> halves = gradients<half>(1000, 1);
-  std::map<std::string, std::vector<float>> named = {{"first", gradients<float>(777, 2)}, {"second", gradients<float>(65, 3)}};
-  std::tuple<std::vector<bfloat16>, std::vector<double>, int> others{gradients<bfloat16>(513, 4), gradients<double>(31, 5), 7};
+  std::map<std::string, std::vector<float>> named = {{"first", gradients<float>(777, 2)},
+                                                     {"second", gradients<float>(65, 3)}};
+  std::tuple<std::vector<bfloat16>, std::vector<double>, int> others{gradients<bfloat16>(513, 4),
+                                                                     gradients<double>(31, 5), 7};
 };
 
 HEADROOM_TREE(Layers, halves, named, others)
@@ -126,7 +131,8 @@ void convert_to_all(Hash& hash, const std::vector<From>& elements) {
 template <class T>
 std::vector<T> all_patterns() {
   std::vector<T> elements;
-  for (std::uint32_t bits = 0; bits >> 8 * sizeof(T) == 0; ++bits) elements.push_back(from_bits<T>(bits));
+  for (std::uint32_t bits = 0; bits >> 8 * sizeof(T) == 0; ++bits)
+    elements.push_back(from_bits<T>(bits));
   return elements;
 }
 void conversions(Hash& hash) {
@@ -140,7 +146,8 @@ void conversions(Hash& hash) {
   convert_to_all(hash, gradients<float>(50000, 3));
   std::vector<float> ties;  // between neighbours of fp16 and bf16
   for (std::uint32_t high = 0; high < 0x10000U; high += 3) {
-    for (const std::uint32_t low : {0x7FFFU, 0x8000U, 0x8001U}) ties.push_back(from_bits<float>(high << 16U | low));
+    for (const std::uint32_t low : {0x7FFFU, 0x8000U, 0x8001U})
+      ties.push_back(from_bits<float>(high << 16U | low));
     ties.push_back(from_bits<float>((high << 16U | 0x1000U) & 0xFFFFF000U));
   }
   convert_to_all(hash, ties);
@@ -152,7 +159,8 @@ void verbs_on(Hash& hash, const headroom::Executor& executor, std::size_t size) 
     for (const float factor : {1.0F, 1024.0F, 0x1p-126F, 3.1415927F, 0x1.fffffep125F}) {
       auto copy = headroom::scale(elements, factor, executor);
       add_tree(hash, copy);
-      add_report(hash, headroom::unscale_in_place<headroom::allow_fp16_gradients>(copy, factor, executor));
+      add_report(
+          hash, headroom::unscale_in_place<headroom::allow_fp16_gradients>(copy, factor, executor));
       add_tree(hash, copy);
       auto [wide, report] = headroom::unscale<float>(elements, factor, executor);
       add_report(hash, report);
@@ -186,7 +194,8 @@ void norms(Hash& hash) {
   add_norm(hash, headroom::measure(layers));
   hash.add(bits_of(headroom::global_norm(layers)));
   add_norm(hash, headroom::clip_by_global_norm(layers, 1.0));
-  add_norm(hash, headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(layers, 8.0F, 0.01));
+  add_norm(hash,
+           headroom::unscale_and_clip_in_place<headroom::allow_fp16_gradients>(layers, 8.0F, 0.01));
   add_tree(hash, layers);
   const auto many = gradients<bfloat16>(600000, 6);
   add_norm(hash, headroom::measure(many, headroom::parallel(3)));
@@ -194,13 +203,15 @@ void norms(Hash& hash) {
   add_norm(hash, headroom::measure(any_elements<half>(100, 7)));
   for (const float tiny : {0x1p-149F, 0x1p-100F, 0x1p100F}) {
     add_norm(hash, headroom::measure(std::vector<float>(1000, tiny)));
-    add_norm(hash, headroom::measure(std::vector<double>(1000, static_cast<double>(tiny) * 0x1p800)));
+    add_norm(hash,
+             headroom::measure(std::vector<double>(1000, static_cast<double>(tiny) * 0x1p800)));
   }
 }
 
 template <class To>
 void quantize(Hash& hash) {
-  const std::vector<std::vector<float>> tree = {gradients<float>(1000, 1), gradients<float>(333, 2)};
+  const std::vector<std::vector<float>> tree = {gradients<float>(1000, 1),
+                                                gradients<float>(333, 2)};
   headroom::TensorScales<To> scales(tree);
   for (int step = 0; step < 3; ++step) {
     add_tree(hash, scales.quantize(tree));
@@ -213,7 +224,8 @@ void quantize(Hash& hash) {
     const auto source = gradients<bfloat16>(1050, 3);
     std::vector<To> codes(source.size());
     std::vector<headroom::e8m0> block_scales((source.size() + 31) / 32);
-    add_report(hash, headroom::quantize_blocks_into(source, codes, block_scales, {1, 32}, headroom::MxScaling{rule}));
+    add_report(hash, headroom::quantize_blocks_into(source, codes, block_scales, {1, 32},
+                                                    headroom::MxScaling{rule}));
     std::vector<float> again(source.size());
     headroom::dequantize_blocks_into(codes, block_scales, again, {1, 32});
     add_tree(hash, codes);
@@ -228,12 +240,15 @@ void fp8(Hash& hash) {
 void policies(Hash& hash) {
   std::mt19937_64 random(1);
   for (const std::string& name : headroom::loss_scale_names()) {
-    headroom::AnyLossScale policy = headroom::ConstantLossScale(32768.0F);  // "constant" has no default
+    // "constant" has no default
+    headroom::AnyLossScale policy = headroom::ConstantLossScale(32768.0F);
     if (name != "constant") policy = headroom::make_loss_scale(name);
     for (int step = 0; step < 5000; ++step) {
       const bool finite = random() % 100 != 0;
-      const double max_abs = static_cast<double>(from_bits<float>(static_cast<std::uint32_t>(random() % 0x47000000U)));
-      policy = policy.adjust(headroom::GradientReport{finite, finite ? max_abs : from_bits<double>(0x7FF0000000000000U)});
+      const double max_abs =
+          static_cast<double>(from_bits<float>(static_cast<std::uint32_t>(random() % 0x47000000U)));
+      policy = policy.adjust(headroom::GradientReport{
+          finite, finite ? max_abs : from_bits<double>(0x7FF0000000000000U)});
       hash.add(bits_of(policy.loss_scale()));
       if (step % 500 != 0) continue;
       hash.add_text(policy.policy_name());
@@ -309,7 +324,9 @@ void exceptions(Hash& hash) {
   add_error(hash, [&] { (void)headroom::presets::torch(1e300, 0.1, 12345.678, -3); });
   add_error(hash, [&] { (void)headroom::make_loss_scale("unknown"); });
   add_error(hash, [&] { (void)headroom::from_text("growth = 0x1p2000\n"); });
-  add_error(hash, [&] { (void)headroom::DynamicLossScale::from_state_dict({{"version", 1}, {"loss_scale", 1e-300}}); });
+  add_error(hash, [&] {
+    (void)headroom::DynamicLossScale::from_state_dict({{"version", 1}, {"loss_scale", 1e-300}});
+  });
   add_error(hash, [&] { headroom::GradScaler<>().update(); });
   const auto throws = [&](std::size_t task) {
     if (task == 2) headroom::force_isa(headroom::Isa(77));

@@ -1,4 +1,5 @@
-// Included before a source file, this makes g++ and clang look like MSVC's cl to headroom. What cl lacks is an error.
+// Included before a source file, this makes g++ and clang look like MSVC's cl to headroom. What cl
+// lacks is an error.
 
 #include <complex.h>
 #include <algorithm>
@@ -49,5 +50,7 @@
 #undef __FLT16_MANT_DIG__
 #undef __BFLT16_MANT_DIG__
 #pragma GCC poison __attribute__ __asm__ asm __typeof__ __int128 _Float16 __bf16
-#pragma GCC poison __builtin_clz __builtin_clzll __builtin_convertvector __builtin_cpu_supports __builtin_expect __builtin_fabs
-#pragma GCC poison __builtin_mul_overflow __builtin_prefetch __builtin_shufflevector __builtin_sqrt __builtin_unreachable
+#pragma GCC poison __builtin_clz \
+    __builtin_clzll __builtin_convertvector __builtin_cpu_supports __builtin_expect __builtin_fabs
+#pragma GCC poison __builtin_mul_overflow __builtin_prefetch __builtin_shufflevector \
+    __builtin_sqrt __builtin_unreachable

@@ -43,21 +43,25 @@ AmaxLossScale repeated(AmaxLossScale policy, const GradientReport& report, int s
   for (int i = 0; i < steps; ++i) policy = policy.adjust(report);
   return policy;
 }
-std::int64_t number(const AmaxLossScale& policy, const char* key) { return policy.state_dict().at(key).integer(); }
+std::int64_t number(const AmaxLossScale& policy, const char* key) {
+  return policy.state_dict().at(key).integer();
+}
 
 /// Made-up magnitudes with a trend, noise, spikes, bursts, jumps, zeros and Infs.
 std::vector<double> course(unsigned seed, int steps) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform;
-  const double noise = 2.0 * uniform(random), spikes = 0.01 * uniform(random), zeros = seed % 3 == 0 ? 0.1 : 0.0;
+  const double noise = 2.0 * uniform(random), spikes = 0.01 * uniform(random),
+               zeros = seed % 3 == 0 ? 0.1 : 0.0;
   double trend = -10.0;
   std::vector<double> max_abs;
   for (int i = 0; i < steps; ++i) {
     trend += 0.02 * normal(random) + (uniform(random) < 0.001 ? 10.0 * normal(random) : 0.0);
     trend = std::min(std::max(trend, -100.0), 10.0);
     const double spike = uniform(random) < spikes ? 12.0 * uniform(random) : 0.0;
-    max_abs.push_back(uniform(random) < zeros ? 0.0 : std::exp2(trend + noise * normal(random) + spike));
+    max_abs.push_back(uniform(random) < zeros ? 0.0
+                                              : std::exp2(trend + noise * normal(random) + spike));
     if (uniform(random) < 0.0005) max_abs.insert(max_abs.end(), 1 + random() % 3, infinity);
   }
   return max_abs;
@@ -76,7 +80,8 @@ struct Reference {
   void step(const GradientReport& report, float scale, const AmaxConfig& config) {
     const double target = config.target_skip_rate;
     if (!report.finite) {
-      const bool teaches = margin > 0.0 && since > 0 && scale > config.scale.min_scale && (margin < 12.0 || since <= 64);
+      const bool teaches = margin > 0.0 && since > 0 && scale > config.scale.min_scale &&
+                           (margin < 12.0 || since <= 64);
       margin += teaches ? 1.0 : 0.0;
       since = 0;
       return;
@@ -103,13 +108,15 @@ struct Normalise {
   using Config = headroom::LossScaleConfig;
   static constexpr const char* name = "normalise";
   constexpr explicit Normalise(const Config&) noexcept {}
-  [[nodiscard]] static constexpr float next_scale(const headroom::GradientReport& report, float, const Config&) noexcept {
+  [[nodiscard]] static constexpr float next_scale(const headroom::GradientReport& report, float,
+                                                  const Config&) noexcept {
     return report.finite && report.max_abs > 0.0 ? static_cast<float>(1.0 / report.max_abs) : 0.0F;
   }
   template <class Visit>
   static constexpr void fields(Visit&&, const Config&) {}
 };
-using Normalised = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, headroom::BackOffAtOnce, Normalise>;
+using Normalised = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps,
+                                                   headroom::BackOffAtOnce, Normalise>;
 
 }  // namespace
 
@@ -130,9 +137,12 @@ TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
       const float scale = policy.loss_scale();
       if (!report.finite) REQUIRE(scale == std::max(before / 256.0F, least));
       if (!report.finite || reference.margin == 0.0) continue;
-      // The whole numbers are off by a few hundredths of a bit, so at an edge the scale may differ by a factor of 2.
+      // The whole numbers are off by a few hundredths of a bit, so at an edge the scale may differ
+      // by a factor of 2.
       const headroom::StateDict state = policy.state_dict();
-      const auto in_bits = [&state](const char* key) { return static_cast<double>(state.at(key).integer()) / bit; };
+      const auto in_bits = [&state](const char* key) {
+        return static_cast<double>(state.at(key).integer()) / bit;
+      };
       REQUIRE(std::fabs(in_bits("peak") - reference.peak) < 0.01);
       REQUIRE(std::fabs(in_bits("mean") - reference.mean) < 0.01);
       REQUIRE(std::fabs(in_bits("margin") - reference.margin) < 0.05);
@@ -140,12 +150,15 @@ TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
       REQUIRE(headroom::detail::is_power_of_two(scale));
       REQUIRE(bits <= std::max(reference.spare(), std::log2(static_cast<double>(least))) + 0.06);
       REQUIRE(bits > std::min(reference.spare(), std::log2(static_cast<double>(most))) - 1.06);
-      REQUIRE((report.max_abs * static_cast<double>(scale) <= 32768.0 || scale == least));  // it could double
+      // It could double
+      REQUIRE((report.max_abs * static_cast<double>(scale) <= 32768.0 || scale == least));
     }
   }
 }
 
-TEST_CASE("AmaxLossScale leaves one bit above the peak, which decays by 1/64 a step, and the margin above the mean") {
+TEST_CASE(
+    "AmaxLossScale leaves one bit above the peak, which decays by 1/64 a step, and the margin "
+    "above the mean") {
   AmaxLossScale policy = repeated(AmaxLossScale(), {true, 0x1p-10}, 100);
   CHECK(policy.loss_scale() == 0x1p23F);  // 65504 is a little less than 2^16
   policy = policy.adjust(GradientReport{true, 0x1p-3});
@@ -158,7 +171,8 @@ TEST_CASE("AmaxLossScale leaves one bit above the peak, which decays by 1/64 a s
   config.largest_finite = 448.0F;  // its linear logarithm is 8.75
   CHECK(repeated(AmaxLossScale(config), {true, 0x1p-10}).loss_scale() == 0x1p16F);
   config.scale.min_scale = 0x1p-40F;
-  CHECK(repeated(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);  // scales below 1 are rounded down too
+  // Scales below 1 are rounded down too
+  CHECK(repeated(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);
 }
 
 TEST_CASE("AmaxLossScale: which overflows raise the margin") {
@@ -167,26 +181,33 @@ TEST_CASE("AmaxLossScale: which overflows raise the margin") {
   CHECK(margin(policy) == 2 * bit);
   CHECK(margin(policy.adjust(overflow)) == 3 * bit);
   CHECK(policy.adjust(overflow).loss_scale() == policy.loss_scale() / 256.0F);
-  CHECK(policy.adjust(GradientReport{false, 0.0}) == policy.adjust(overflow));  // of traits that do not measure
-  CHECK(margin(repeated(policy, overflow, 5)) == 3 * bit);                      // not if the step before overflowed
-  CHECK(margin(repeated(AmaxLossScale(), overflow)) == 0);                      // not before the first magnitude
-  CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);      // not at min_scale
+  // Of traits that do not measure
+  CHECK(policy.adjust(GradientReport{false, 0.0}) == policy.adjust(overflow));
+  // Not if the step before overflowed
+  CHECK(margin(repeated(policy, overflow, 5)) == 3 * bit);
+  // Not before the first magnitude
+  CHECK(margin(repeated(AmaxLossScale(), overflow)) == 0);
+  CHECK(margin(policy.with_loss_scale(1.0F).adjust(overflow)) == 2 * bit);  // not at min_scale
   const auto forgotten = static_cast<std::int64_t>(bit * 0.0002);
   CHECK(margin(repeated(policy.adjust(overflow), {true, 0x1p-10}, 10)) == 3 * bit - 10 * forgotten);
-  CHECK(repeated(policy.adjust(overflow), {true, 0x1p-10}).loss_scale() == policy.loss_scale() / 2.0F);
+  CHECK(repeated(policy.adjust(overflow), {true, 0x1p-10}).loss_scale() ==
+        policy.loss_scale() / 2.0F);
   CHECK(margin(repeated(policy.adjust(overflow), {true, 0x1p-10}, 5100)) == 2 * bit);
   // From a margin of 12 bits on, only an overflow within 64 steps of the last one.
   auto state = policy.state_dict();
   state.set("margin", 12 * bit);
   for (const int since : {1, 64, 65}) {
     state.set("since", since);
-    CHECK(margin(AmaxLossScale::from_state_dict(state).adjust(overflow)) == (since <= 64 ? 13 : 12) * bit);
+    CHECK(margin(AmaxLossScale::from_state_dict(state).adjust(overflow)) ==
+          (since <= 64 ? 13 : 12) * bit);
   }
   state.set("margin", 12 * bit - 1);
   CHECK(margin(AmaxLossScale::from_state_dict(state).adjust(overflow)) == 13 * bit - 1);
 }
 
-TEST_CASE("AmaxLossScale skips few steps if gradients are calm or jump, and rare Infs do not keep its scale low") {
+TEST_CASE(
+    "AmaxLossScale skips few steps if gradients are calm or jump, and rare Infs do not keep its "
+    "scale low") {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   std::vector<double> calm, shift, with_inf;
@@ -213,7 +234,8 @@ TEST_CASE("AmaxLossScale: when all gradients are zero, peak and mean fall at the
   CHECK(repeated(policy, {true, 0.0}, 800).loss_scale() == policy.loss_scale() * 0x1p100F);
   CHECK(number(repeated(policy, {true, 0.0}, 8), "peak") == -bit);
   CHECK(number(repeated(policy, {true, 0.0}, 8), "mean") == -bit);
-  CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);  // before the first magnitude: as adjust(true)
+  // Before the first magnitude: as adjust(true)
+  CHECK(AmaxLossScale().adjust(GradientReport{true, 0.0}).counter() == 1);
 }
 
 TEST_CASE("AmaxLossScale: adjust(bool) follows the rule of DynamicLossScale") {
@@ -228,7 +250,9 @@ TEST_CASE("AmaxLossScale: adjust(bool) follows the rule of DynamicLossScale") {
 }
 
 TEST_CASE("AmaxLossScale: settings and states out of range are refused by name and value") {
-  const auto message = [](double rate, float largest) { return message_of([&] { (void)AmaxLossScale({{}, rate, largest}); }); };
+  const auto message = [](double rate, float largest) {
+    return message_of([&] { (void)AmaxLossScale({{}, rate, largest}); });
+  };
   CHECK(message(0.5, 1.0F) == "headroom: target_skip_rate is 0.5; it must be in [2^-20, 2^-3]");
   CHECK(message(0x1p-3, 0.0F) == "headroom: largest_finite is 0; it must be in [1, 2^127]");
   CHECK((message(0x1p-3, 1.0F) + message(0x1p-20, 0x1p127F)).empty());
@@ -236,10 +260,13 @@ TEST_CASE("AmaxLossScale: settings and states out of range are refused by name a
   state.set("since", 65);
   CHECK(AmaxLossScale::from_state_dict(state).state_dict() == state);
   state.set("since", 66);
-  CHECK(message_of([&] { (void)AmaxLossScale::from_state_dict(state); }) == "headroom: since is 66; it must be in [0, 65]");
+  CHECK(message_of([&] { (void)AmaxLossScale::from_state_dict(state); }) ==
+        "headroom: since is 66; it must be in [0, 65]");
 }
 
-TEST_CASE("a user's magnitude rule sets the scale within its bounds; without a magnitude the rule is dynamic") {
+TEST_CASE(
+    "a user's magnitude rule sets the scale within its bounds; without a magnitude the rule is "
+    "dynamic") {
   Normalised policy;
   CHECK(policy.adjust({true, 0.25}).loss_scale() == 4.0F);
   CHECK(policy.adjust({true, 8.0}).loss_scale() == 1.0F);  // min_scale
@@ -260,5 +287,6 @@ TEST_CASE("log2_below never exceeds the logarithm") {
     REQUIRE(log2_below(value) > 0x1p20 * (log - 0.0861));
   }
   static_assert(log2_below(65504.0) == (16 << 20) - (1 << 10) && log2_below(4.0) == 2 << 20);
-  static_assert(power_of_two(-200) == 0x1p-126F && power_of_two(3) == 8.0F && power_of_two(200) == 0x1p126F);
+  static_assert(power_of_two(-200) == 0x1p-126F && power_of_two(3) == 8.0F &&
+                power_of_two(200) == 0x1p126F);
 }

@@ -26,7 +26,8 @@ namespace presets = headroom::presets;
 static_assert(headroom::is_loss_scale_v<AnyLossScale>);
 static_assert(!noexcept(std::declval<const AnyLossScale&>().adjust(true)));  // it allocates
 static_assert(std::is_nothrow_copy_constructible_v<AnyLossScale>);
-static_assert(!std::is_convertible_v<int, AnyLossScale> && !std::is_convertible_v<float, AnyLossScale>);
+static_assert(!std::is_convertible_v<int, AnyLossScale> &&
+              !std::is_convertible_v<float, AnyLossScale>);
 static_assert(std::is_convertible_v<headroom::HysteresisScale, AnyLossScale>);
 
 TEST_CASE("an AnyLossScale follows the policy that it holds, step by step") {
@@ -53,7 +54,8 @@ TEST_CASE("settings of an AnyLossScale are those of the policy that it holds") {
   config.max_scale = 0x1p100F;
   for (const AnyLossScale& any : support::every_policy()) {
     support::visit(any, [&](const auto& policy) {
-      if constexpr (headroom::detail::is_detected_v<support::config_t, std::decay_t<decltype(policy)>>) {
+      if constexpr (headroom::detail::is_detected_v<support::config_t,
+                                                    std::decay_t<decltype(policy)>>) {
         CHECK(any.has_config());
         CHECK(any.config() == headroom::detail::loss_scale_config(policy.config()));
         CHECK(any.adjust(true).counter() == policy.adjust(true).counter());
@@ -61,7 +63,8 @@ TEST_CASE("settings of an AnyLossScale are those of the policy that it holds") {
         auto changed = policy.config();  // settings that not all policies have stay as they are
         headroom::detail::loss_scale_config(changed) = config;
         CHECK(any.with_config(config) == AnyLossScale(policy.with_config(changed)));
-        CHECK_THAT(message_of([&] { (void)any.with_loss_scale(0.0F); }), ContainsSubstring("loss_scale is 0"));
+        CHECK_THAT(message_of([&] { (void)any.with_loss_scale(0.0F); }),
+                   ContainsSubstring("loss_scale is 0"));
       }
     });
   }
@@ -84,7 +87,8 @@ TEST_CASE("get returns the policy held, and assignment may change its type") {
 
 namespace {
 
-/// A user's policy: the least a policy needs. A report sets the scale that makes its largest gradient 1024.
+/// A user's policy: the least a policy needs. A report sets the scale that makes its largest
+/// gradient 1024.
 struct FollowsMax {
   float scale = 1024.0F;
 
@@ -94,17 +98,22 @@ struct FollowsMax {
     return {grads_finite ? scale : scale / 2.0F};
   }
   [[nodiscard]] FollowsMax adjust(const GradientReport& report) const {
-    return report.finite && report.max_abs > 0.0 ? FollowsMax{static_cast<float>(1024.0 / report.max_abs)}
-                                                 : adjust(report.finite);
+    return report.finite && report.max_abs > 0.0
+               ? FollowsMax{static_cast<float>(1024.0 / report.max_abs)}
+               : adjust(report.finite);
   }
 };
 /// One with a state.
 struct Saved : FollowsMax {
   [[nodiscard]] Saved adjust(bool grads_finite) const { return {FollowsMax::adjust(grads_finite)}; }
-  [[nodiscard]] Saved adjust(const GradientReport& report) const { return {FollowsMax::adjust(report)}; }
+  [[nodiscard]] Saved adjust(const GradientReport& report) const {
+    return {FollowsMax::adjust(report)};
+  }
   friend bool operator==(const Saved& a, const Saved& b) { return a.scale == b.scale; }
   [[nodiscard]] StateDict state_dict() const { return {{"scale", scale}}; }
-  [[nodiscard]] static Saved from_state_dict(const StateDict& dict) { return {{static_cast<float>(dict.at("scale").real())}}; }
+  [[nodiscard]] static Saved from_state_dict(const StateDict& dict) {
+    return {{static_cast<float>(dict.at("scale").real())}};
+  }
 };
 
 /// Checks that the policy has no settings, and that the errors say so.
@@ -115,19 +124,27 @@ void check_has_no_config(const AnyLossScale& any, const std::string& name) {
   const std::string has_none = ": the policy '" + name + "' has none";
   CHECK_THAT(none([&] { return any.config(); }), ContainsSubstring("config" + has_none));
   CHECK_THAT(none([&] { return any.counter(); }), ContainsSubstring("counter" + has_none));
-  CHECK_THAT(none([&] { return any.with_config({}); }), ContainsSubstring("with_config" + has_none));
+  CHECK_THAT(none([&] { return any.with_config({}); }),
+             ContainsSubstring("with_config" + has_none));
   if (name == "constant") return;
-  CHECK_THAT(none([&] { return any.with_loss_scale(4.0F); }), ContainsSubstring("with_loss_scale" + has_none));
+  CHECK_THAT(none([&] { return any.with_loss_scale(4.0F); }),
+             ContainsSubstring("with_loss_scale" + has_none));
   if (name == "noop") return;
-  CHECK_THAT(none([&] { return any.with_settings({{"scale", 2}}); }), ContainsSubstring("with_settings" + has_none));
+  CHECK_THAT(none([&] {
+               return any.with_settings({{"scale", 2}});
+             }),
+             ContainsSubstring("with_settings" + has_none));
 }
 
 }  // namespace
 
-TEST_CASE("the error for what a policy has not names the policy; a user's policy needs only loss_scale and adjust") {
+TEST_CASE(
+    "the error for what a policy has not names the policy; a user's policy needs only loss_scale "
+    "and adjust") {
   check_has_no_config(headroom::NoOpLossScale(), "noop");
   check_has_no_config(headroom::ConstantLossScale(8.0F), "constant");
-  CHECK(make_loss_scale("constant", {{"scale", 2.0}}).with_loss_scale(4.0F) == AnyLossScale(headroom::ConstantLossScale(4.0F)));
+  CHECK(make_loss_scale("constant", {{"scale", 2.0}}).with_loss_scale(4.0F) ==
+        AnyLossScale(headroom::ConstantLossScale(4.0F)));
   check_has_no_config(Saved(), "(of your own)");
   CHECK(AnyLossScale(Saved()) == AnyLossScale(Saved()));
   CHECK(AnyLossScale(Saved()) != AnyLossScale(Saved().adjust(false)));
@@ -136,7 +153,8 @@ TEST_CASE("the error for what a policy has not names the policy; a user's policy
   CHECK(AnyLossScale(Saved()).state_digest() != AnyLossScale(Saved().adjust(false)).state_digest());
   const AnyLossScale any = FollowsMax{};
   check_has_no_config(any, "(of your own)");
-  CHECK_THAT(support::logic_error_of([&] { (void)any.state_dict(); }), ContainsSubstring("'(of your own)' has none"));
+  CHECK_THAT(support::logic_error_of([&] { (void)any.state_dict(); }),
+             ContainsSubstring("'(of your own)' has none"));
   CHECK(any != any);  // policies without == are never equal
   CHECK(any.state_digest() != any.adjust(false).state_digest());
   CHECK(any.inv_scale() == 1.0F / 1024.0F);
@@ -157,29 +175,36 @@ TEST_CASE("adjust without memory throws, and an update that throws can be repeat
 
 TEST_CASE("make_loss_scale makes a policy by name, with the settings of that policy") {
   CHECK(make_loss_scale("noop") == AnyLossScale(headroom::NoOpLossScale()));
-  CHECK_THAT(message_of([] { (void)make_loss_scale("constant"); }), ContainsSubstring("the key 'scale' is missing"));
+  CHECK_THAT(message_of([] { (void)make_loss_scale("constant"); }),
+             ContainsSubstring("the key 'scale' is missing"));
   CHECK(make_loss_scale("dynamic") == AnyLossScale(headroom::DynamicLossScale()));
   CHECK(make_loss_scale("megatron") == AnyLossScale(presets::megatron()));
-  CHECK(make_loss_scale("fairseq", {{"growth_interval", 7}}) == AnyLossScale(presets::fairseq(32768.0, 2.0, 7)));
-  const AnyLossScale any = make_loss_scale("deepspeed", {{"growth_interval", 500}, {"delayed_shift", 4}});
+  CHECK(make_loss_scale("fairseq", {{"growth_interval", 7}}) ==
+        AnyLossScale(presets::fairseq(32768.0, 2.0, 7)));
+  const AnyLossScale any =
+      make_loss_scale("deepspeed", {{"growth_interval", 500}, {"delayed_shift", 4}});
   CHECK(any == AnyLossScale(presets::deepspeed(0x1p32, 2.0, 500, 1.0, 4)));
   CHECK(make_loss_scale("deepspeed", {{"growth_interval", 5e2}, {"delayed_shift", 4.0}}) == any);
   CHECK(headroom::loss_scale_names().size() == 20);
   for (const std::string& name : headroom::loss_scale_names()) {
     if (name == "noop") continue;
-    CHECK(make_loss_scale(name, {{name == "constant" ? "scale" : "initial_scale", 512.0}}).loss_scale() == 512.0F);
+    CHECK(make_loss_scale(name, {{name == "constant" ? "scale" : "initial_scale", 512.0}})
+              .loss_scale() == 512.0F);
   }
 }
 
 TEST_CASE("the errors for an unknown name and an unknown setting list the known ones") {
   for (const char* name : {"", "Dynamic", "dynamic ", "pytorch"}) {
     const std::string message = message_of([&] { (void)make_loss_scale(name); });
-    CHECK_THAT(message, ContainsSubstring("there is no policy '" + std::string(name) + "'; known are noop, constant, "));
-    for (const std::string& known : headroom::loss_scale_names()) CHECK_THAT(message, ContainsSubstring(known));
+    CHECK_THAT(message, ContainsSubstring("there is no policy '" + std::string(name) +
+                                          "'; known are noop, constant, "));
+    for (const std::string& known : headroom::loss_scale_names())
+      CHECK_THAT(message, ContainsSubstring(known));
   }
   const StateDict settings = {{"hysteresis", 3}, {"growth", 2.0}};
   CHECK(message_of([&] { (void)make_loss_scale("apex", settings); }) ==
-        "headroom: the key 'growth' is unknown; its value is 2.0; known are initial_scale, growth_interval, growth_factor, "
+        "headroom: the key 'growth' is unknown; its value is 2.0; known are initial_scale, "
+        "growth_interval, growth_factor, "
         "backoff_factor, min_scale, max_scale, hysteresis");
   CHECK(message_of([] {
           (void)make_loss_scale("constant", {{"initial_scale", 2.0}});
@@ -189,20 +214,26 @@ TEST_CASE("the errors for an unknown name and an unknown setting list the known 
 TEST_CASE("the error for a bad setting names key and value, for every policy") {
   double nan = 0.0;
   support::set_bits(nan, headroom::binary64::quiet_nan_bits);
-  const StateValue bad_values[] = {-1.0, nan, 0.0, 1e300, 1e-300, 0.5, 1e12, -1000, 0, "text", 500.5};
+  const StateValue bad_values[] = {-1.0, nan,   0.0, 1e300,  1e-300, 0.5,
+                                   1e12, -1000, 0,   "text", 500.5};
   for (const std::string& name : headroom::loss_scale_names()) {
     const StateDict needed = name == "constant" ? StateDict{{"scale", 8.0}} : StateDict();
     const StateDict state = make_loss_scale(name, needed).state_dict();
     for (const auto& [key, usual] : state) {
       int refused = 0;
       for (const StateValue& bad : bad_values) {
-        const std::string message = message_of([&, key = key] { (void)make_loss_scale(name, {{key, bad}}); });
-        INFO(name << ", {\"" << key << "\", " << headroom::detail::to_text(bad) << "}: " << message);
+        const std::string message = message_of([&, key = key] {
+          (void)make_loss_scale(name, {{key, bad}});
+        });
+        INFO(name << ", {\"" << key << "\", " << headroom::detail::to_text(bad)
+                  << "}: " << message);
         if (message.empty()) continue;
         ++refused;
-        const bool is_unknown = message.find("the key '" + key + "' is unknown; its value is ") != std::string::npos;
+        const bool is_unknown =
+            message.find("the key '" + key + "' is unknown; its value is ") != std::string::npos;
         const bool is_named = message.find("headroom: " + key + " is ") == 0;
-        CHECK((is_unknown || is_named || message.find(", above " + key + ", which is ") != std::string::npos));
+        CHECK((is_unknown || is_named ||
+               message.find(", above " + key + ", which is ") != std::string::npos));
       }
       CHECK(refused >= 2);
     }

@@ -23,7 +23,9 @@ using support::message_of;
 
 namespace {
 
-constexpr LossScaleConfig with_bounds(float initial, float min, float max) { return {initial, 1, 2.0, 0.5, min, max}; }
+constexpr LossScaleConfig with_bounds(float initial, float min, float max) {
+  return {initial, 1, 2.0, 0.5, min, max};
+}
 constexpr DynamicLossScale start(LossScaleConfig{32768.0F, 3});
 
 /// Lookup by argument finds headroom's operators for it. Its `scale` is not a LossScaleConfig.
@@ -36,10 +38,12 @@ using equality_t = decltype(std::declval<const T&>() == std::declval<const T&>()
 template <class T>
 using inequality_t = decltype(std::declval<const T&>() != std::declval<const T&>());
 template <class T>
-constexpr bool is_compared = headroom::detail::is_detected_v<equality_t, T>&& headroom::detail::is_detected_v<inequality_t, T>;
+constexpr bool is_compared = headroom::detail::is_detected_v<equality_t, T>&&
+    headroom::detail::is_detected_v<inequality_t, T>;
 static_assert(is_compared<LossScaleConfig> && is_compared<HysteresisConfig>);
 static_assert(!headroom::detail::is_detected_v<equality_t, Quantized<GradientReport>>);
-static_assert(LossScaleConfig() == LossScaleConfig() && HysteresisConfig() != HysteresisConfig{{}, 3});
+static_assert(LossScaleConfig() == LossScaleConfig() &&
+              HysteresisConfig() != HysteresisConfig{{}, 3});
 static_assert(HysteresisConfig() != HysteresisConfig{{1.0F}, 2});
 
 static_assert(after(start, "+++").loss_scale() == 65536.0F);
@@ -51,7 +55,8 @@ static_assert(std::is_trivially_copyable_v<DynamicLossScale>);
 static_assert(sizeof(DynamicLossScale) - sizeof(LossScaleConfig) <= 16);
 
 /// What a policy has after some steps.
-void check_steps(const DynamicLossScale& policy, const char* steps, float scale, std::int64_t counter) {
+void check_steps(const DynamicLossScale& policy, const char* steps, float scale,
+                 std::int64_t counter) {
   INFO(steps);
   CHECK(after(policy, steps).loss_scale() == scale);
   CHECK(after(policy, steps).counter() == counter);
@@ -68,7 +73,9 @@ TEST_CASE("DynamicLossScale has the documented defaults, and adjust does not cha
   CHECK(scale == DynamicLossScale());
 }
 
-TEST_CASE("rules 1 and 2: growth after an interval of finite steps, backoff on every overflow, both within bounds") {
+TEST_CASE(
+    "rules 1 and 2: growth after an interval of finite steps, backoff on every overflow, both "
+    "within bounds") {
   check_steps(start, "++", 32768.0F, 2);
   check_steps(start, "+++", 65536.0F, 0);
   check_steps(start, "++++++", 131072.0F, 0);
@@ -82,11 +89,14 @@ TEST_CASE("rules 1 and 2: growth after an interval of finite steps, backoff on e
 
 TEST_CASE("rule 3: the product is formed in double and rounded once") {
   const DynamicLossScale by_a_tenth(LossScaleConfig{1000003.0F, 1, 1.1, 0.1});
-  check_steps(by_a_tenth, "+", 1100003.25F, 0);  // of 1100003.3; with floats it would be 1100003.375
+  // Of 1100003.3; with floats it would be 1100003.375
+  check_steps(by_a_tenth, "+", 1100003.25F, 0);
   check_steps(by_a_tenth, "-", static_cast<float>(1000003.0 * 0.1), 0);
 }
 
-TEST_CASE("T3: growth stops at the ceiling; without one growth to Inf keeps the scale, also under -ffast-math") {
+TEST_CASE(
+    "T3: growth stops at the ceiling; without one growth to Inf keeps the scale, also under "
+    "-ffast-math") {
   LossScaleConfig config;
   config.growth_interval = 1;
   config.initial_scale = headroom::largest_loss_scale * 0.75F;
@@ -97,8 +107,10 @@ TEST_CASE("T3: growth stops at the ceiling; without one growth to Inf keeps the 
     CHECK(scale.counter() == 0);
   };
   check_grows_to(1.25, 0.9375F * headroom::largest_loss_scale);
-  const double infinite[] = {6.0, 1e300, std::numeric_limits<double>::max()};  // 0.75 * 6 * 2^126 is beyond float
-  for (const double factor : {2.0, 3.0, 5.0, 6.0, 1e300}) check_grows_to(factor, headroom::largest_loss_scale);
+  // 0.75 * 6 * 2^126 is beyond float
+  const double infinite[] = {6.0, 1e300, std::numeric_limits<double>::max()};
+  for (const double factor : {2.0, 3.0, 5.0, 6.0, 1e300})
+    check_grows_to(factor, headroom::largest_loss_scale);
   config.max_scale = std::numeric_limits<float>::max();
   for (const double factor : {2.0, 3.0, 5.0}) check_grows_to(factor, headroom::largest_loss_scale);
   for (const double factor : infinite) check_grows_to(factor, config.initial_scale);
@@ -113,7 +125,9 @@ struct StayPut {
   using Config = LossScaleConfig;
   static constexpr const char* name = "stay_put";
   constexpr explicit StayPut(const Config&) noexcept {}
-  [[nodiscard]] static constexpr bool backs_off(bool, std::int64_t, const Config&) noexcept { return false; }
+  [[nodiscard]] static constexpr bool backs_off(bool, std::int64_t, const Config&) noexcept {
+    return false;
+  }
   constexpr void grow(const Config&) noexcept {}
   template <class Visit>
   static constexpr void fields(Visit&&, const Config&) {}
@@ -154,7 +168,8 @@ class GrowPatiently {
 }  // namespace
 
 TEST_CASE("growth and backoff may follow a user's rules") {
-  using Patient = headroom::BasicDynamicLossScale<GrowPatiently, headroom::BackOffAfterHysteresis<>>;
+  using Patient =
+      headroom::BasicDynamicLossScale<GrowPatiently, headroom::BackOffAfterHysteresis<>>;
   static_assert(std::is_same_v<Patient::Config, PatientConfig>);
   static_assert(after(Patient(), "++++").loss_scale() == 65536.0F);
   const Patient scale = Patient().with_settings({{"hysteresis", 3}, {"patience", 1}});
@@ -174,28 +189,35 @@ TEST_CASE("growth and backoff may follow a user's rules") {
 
 TEST_CASE("with_loss_scale changes only the scale, and with_config only the settings") {
   const DynamicLossScale scale = after(start, "++");
-  const DynamicLossScale other = scale.with_loss_scale(0.5F);  // below the floor until the next overflow
+  // Below the floor until the next overflow
+  const DynamicLossScale other = scale.with_loss_scale(0.5F);
   CHECK(other.loss_scale() == 0.5F);
   CHECK(other.counter() == 2);
   CHECK(other.config() == scale.config());
   CHECK(other.adjust(false).loss_scale() == 1.0F);
-  CHECK(message_of([&] { (void)scale.with_loss_scale(0.0F); }) == "headroom: loss_scale is 0; it must be in [2^-126, 2^126]");
+  CHECK(message_of([&] { (void)scale.with_loss_scale(0.0F); }) ==
+        "headroom: loss_scale is 0; it must be in [2^-126, 2^126]");
   const LossScaleConfig bounds = with_bounds(6.0F, 1.0F, 10.0F);
   CHECK(other.with_config(bounds).config() == bounds);
   CHECK(other.with_config(bounds).loss_scale() == 0.5F);
   CHECK(other.with_config(bounds).counter() == 2);
-  CHECK(message_of([&] { (void)scale.with_config(bounds); }) == "headroom: loss_scale is 32768, above max_scale, which is 10");
+  CHECK(message_of([&] { (void)scale.with_config(bounds); }) ==
+        "headroom: loss_scale is 32768, above max_scale, which is 10");
 }
 
-TEST_CASE("a counter above the interval grows the scale on the next finite step, and stays at its largest value") {
+TEST_CASE(
+    "a counter above the interval grows the scale on the next finite step, and stays at its "
+    "largest value") {
   headroom::StateDict state = DynamicLossScale().state_dict();
   state.set("counter", headroom::detail::largest_counter);
   CHECK(DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
   state.set("growth_interval", headroom::detail::largest_counter + 1);
-  CHECK(DynamicLossScale::from_state_dict(state).adjust(true).counter() == headroom::detail::largest_counter);
+  CHECK(DynamicLossScale::from_state_dict(state).adjust(true).counter() ==
+        headroom::detail::largest_counter);
 }
 
-TEST_CASE("a policy may be a member initialised by {}") {  // clang refuses explicit default constructors there
+// Clang refuses explicit default constructors there
+TEST_CASE("a policy may be a member initialised by {}") {
   struct Trainer {
     DynamicLossScale scaler;
     HysteresisScale other;
@@ -210,8 +232,12 @@ namespace {
 
 /// Every policy refuses `config` with a message that has field and value.
 void check_refused(const LossScaleConfig& config, const std::string& message) {
-  CHECK_THAT(message_of([&] { (void)DynamicLossScale(config); }), Catch::Matchers::StartsWith("headroom: " + message));
-  CHECK_THAT(message_of([&] { (void)HysteresisScale({config, 2}); }), Catch::Matchers::StartsWith("headroom: " + message));
+  CHECK_THAT(message_of([&] { (void)DynamicLossScale(config); }),
+             Catch::Matchers::StartsWith("headroom: " + message));
+  CHECK_THAT(message_of([&] {
+               (void)HysteresisScale({config, 2});
+             }),
+             Catch::Matchers::StartsWith("headroom: " + message));
 }
 
 /// The values are made from bits, so that the compiler cannot assume that none is NaN.
@@ -221,7 +247,8 @@ struct Bad {
   const char* text;
 };
 template <class T>
-void check_refused_values(T LossScaleConfig::*field, const std::string& name, const std::vector<Bad<T>>& values) {
+void check_refused_values(T LossScaleConfig::*field, const std::string& name,
+                          const std::vector<Bad<T>>& values) {
   for (const Bad<T>& bad : values) {
     LossScaleConfig config;
     support::set_bits(config.*field, bad.bits);
@@ -232,16 +259,18 @@ void check_refused_values(T LossScaleConfig::*field, const std::string& name, co
 }  // namespace
 
 TEST_CASE("settings out of range are refused") {
-  const std::vector<Bad<float>> scales = {{0x00000000, "0;"},   {0x80000000, "-0;"},  {0xC7000000, "-32768;"},
-                                          {0x7F800000, "inf;"}, {0x7FC00000, "nan;"}, {0xFFC00001, "nan;"},
-                                          {0x007FFFFF, ""},     {0x00000001, ""},     {0x7E800001, "8.50706e+37;"}};
+  const std::vector<Bad<float>> scales = {
+      {0x00000000, "0;"},   {0x80000000, "-0;"},  {0xC7000000, "-32768;"},
+      {0x7F800000, "inf;"}, {0x7FC00000, "nan;"}, {0xFFC00001, "nan;"},
+      {0x007FFFFF, ""},     {0x00000001, ""},     {0x7E800001, "8.50706e+37;"}};
   check_refused_values(&LossScaleConfig::initial_scale, "initial_scale", scales);
   check_refused_values(&LossScaleConfig::min_scale, "min_scale", scales);
   check_refused_values(&LossScaleConfig::max_scale, "max_scale", scales);
-  std::vector<Bad<double>> factors = {{0x0000000000000000, "0;"},   {0x8000000000000000, "-0;"},
-                                      {0xC000000000000000, "-2;"},  {0x7FF0000000000000, "inf;"},
-                                      {0xFFF0000000000000, "-inf"}, {0x7FF8000000000000, "nan;"},
-                                      {0xFFF8000000000001, "nan;"}, {0x3FEFFFFFFFFFFFFF, "0.9999999999999999;"}};
+  std::vector<Bad<double>> factors = {
+      {0x0000000000000000, "0;"},   {0x8000000000000000, "-0;"},
+      {0xC000000000000000, "-2;"},  {0x7FF0000000000000, "inf;"},
+      {0xFFF0000000000000, "-inf"}, {0x7FF8000000000000, "nan;"},
+      {0xFFF8000000000001, "nan;"}, {0x3FEFFFFFFFFFFFFF, "0.9999999999999999;"}};
   check_refused_values(&LossScaleConfig::growth_factor, "growth_factor", factors);
   factors.back() = {0x3FF0000000000000, "1;"};
   check_refused_values(&LossScaleConfig::backoff_factor, "backoff_factor", factors);
@@ -249,9 +278,11 @@ TEST_CASE("settings out of range are refused") {
   for (const std::int32_t hysteresis : {0, std::numeric_limits<std::int32_t>::min()}) {
     CHECK(message_of([&] {
             (void)HysteresisScale({{}, hysteresis});
-          }) == "headroom: hysteresis is " + std::to_string(hysteresis) + "; it must be at least 1");
+          }) ==
+          "headroom: hysteresis is " + std::to_string(hysteresis) + "; it must be at least 1");
   }
-  check_refused(with_bounds(32768.0F, 1.0F, 1024.0F), "initial_scale is 32768, above max_scale, which is 1024");
+  check_refused(with_bounds(32768.0F, 1.0F, 1024.0F),
+                "initial_scale is 32768, above max_scale, which is 1024");
   check_refused(with_bounds(0.5F, 1.0F, 0.5F), "min_scale is 1, above max_scale, which is 0.5");
 }
 

@@ -18,7 +18,9 @@ constexpr support::SetOwnFields backs_off_at_once{1, 0x1p-10, false};
 
 }  // namespace
 
-TEST_CASE("a scale stays in its range, and only an overflow raises a scale below its floor to the floor") {
+TEST_CASE(
+    "a scale stays in its range, and only an overflow raises a scale below its floor to the "
+    "floor") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 200; ++run) {
     const LossScaleConfig config = support::random_config(random);
@@ -28,10 +30,13 @@ TEST_CASE("a scale stays in its range, and only an overflow raises a scale below
         const auto next = policy.adjust(finite);
         const float scale = next.loss_scale(), inverse = next.inv_scale();
         REQUIRE((finite || scale <= std::max(policy.loss_scale(), config.min_scale)));
-        REQUIRE(support::is_within(scale, std::min(policy.loss_scale(), config.min_scale), config.max_scale));
-        REQUIRE(support::is_within(inverse, headroom::smallest_loss_scale, headroom::largest_loss_scale));
+        REQUIRE(support::is_within(scale, std::min(policy.loss_scale(), config.min_scale),
+                                   config.max_scale));
+        REQUIRE(support::is_within(inverse, headroom::smallest_loss_scale,
+                                   headroom::largest_loss_scale));
         const double product = static_cast<double>(scale) * static_cast<double>(inverse);
-        REQUIRE(std::abs(product - 1.0) <= (headroom::detail::is_power_of_two(scale) ? 0.0 : 0x1p-23));
+        REQUIRE(std::abs(product - 1.0) <=
+                (headroom::detail::is_power_of_two(scale) ? 0.0 : 0x1p-23));
         REQUIRE(next.counter() >= 0);
         policy = next;
       }
@@ -39,7 +44,8 @@ TEST_CASE("a scale stays in its range, and only an overflow raises a scale below
   }
 }
 
-TEST_CASE("an overflow lowers the scale to its floor, or raises it if it was set or started below") {
+TEST_CASE(
+    "an overflow lowers the scale to its floor, or raises it if it was set or started below") {
   LossScaleConfig config{0.25F};
   config.min_scale = 0.1F;
   support::for_each_adaptive(config, backs_off_at_once, [](const auto& policy) {

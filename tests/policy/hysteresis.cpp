@@ -53,7 +53,8 @@ void check_steps(const Policy& policy, std::initializer_list<Expected> all) {
   }
 }
 
-/// For each step, '+' (finite) or '-' (an overflow): '!' if the rule backs off, 'g' if it grows, else '.'.
+/// For each step, '+' (finite) or '-' (an overflow): '!' if the rule backs off, 'g' if it grows,
+/// else '.'.
 template <class Policy>
 std::string changes(const char* steps, double tolerance, std::int64_t growth_interval) {
   Policy policy(ToleranceConfig{{1024.0F, growth_interval}, tolerance});
@@ -82,13 +83,22 @@ TEST_CASE("which overflows lower the scale, and what refills the hysteresis") {
                         {"+++-+++", 1024.0F, 3, 3},
                         {"+++-++++", 2048.0F, 3, 0}});
   check_steps(BasicHysteresisScale<headroom::RefillOnGrowth>(patience),
-              {{"--+", 1024.0F, 1, 1}, {"-+-+-", 512.0F, 0, 0}, {"-+-+-+-+-", 128.0F, 0, 0}, {"---++++--", 1024.0F, 1, 0}});
+              {{"--+", 1024.0F, 1, 1},
+               {"-+-+-", 512.0F, 0, 0},
+               {"-+-+-+-+-", 128.0F, 0, 0},
+               {"---++++--", 1024.0F, 1, 0}});
   check_steps(BasicHysteresisScale<headroom::RefillOnBackoff>(patience),
-              {{"-----", 512.0F, 1, 0}, {"------", 256.0F, 3, 0}, {"-+-+-+-+-", 512.0F, 1, 0}, {"--++++", 2048.0F, 3, 0}});
+              {{"-----", 512.0F, 1, 0},
+               {"------", 256.0F, 3, 0},
+               {"-+-+-+-+-", 512.0F, 1, 0},
+               {"--++++", 2048.0F, 3, 0}});
   check_steps(headroom::PaddleLossScale(patience),
               {{"-----", 512.0F, 1, 0}, {"--+--", 1024.0F, 1, 0}, {"--++++", 2048.0F, 3, 0}});
   check_steps(deepspeed(1), {{"--", 256.0F, 1, 0}});
-  check_steps(deepspeed(3), {{"--", 1024.0F, 1, 0}, {"----", 256.0F, 1, 0}, {"--+-", 512.0F, 1, 0}, {"--++++", 2048.0F, 3, 4}});
+  check_steps(deepspeed(3), {{"--", 1024.0F, 1, 0},
+                             {"----", 256.0F, 1, 0},
+                             {"--+-", 512.0F, 1, 0},
+                             {"--++++", 2048.0F, 3, 4}});
   check_steps(deepspeed(3, true), {{"--+-", 1024.0F, 2, 0}, {"+++++++", 4096.0F, 3, 7}});
 }
 
@@ -102,10 +112,13 @@ TEST_CASE("new settings keep the hysteresis that is left, but not more than thei
   changed.hysteresis = 1;
   CHECK(patient.with_config(changed).hysteresis_left() == 1);
   CHECK(deepspeed(5).with_config({{}, 2, false}).hysteresis_left() == 2);
-  CHECK(message_of([] { (void)deepspeed(0); }) == "headroom: delayed_shift is 0; it must be at least 1");
+  CHECK(message_of([] { (void)deepspeed(0); }) ==
+        "headroom: delayed_shift is 0; it must be at least 1");
 }
 
-TEST_CASE("a share equal to the tolerance backs off by fairseq's rule, and only a larger one by Cerebras'") {
+TEST_CASE(
+    "a share equal to the tolerance backs off by fairseq's rule, and only a larger one by "
+    "Cerebras'") {
   CHECK(cerebras("+-", 0.5, 9) == "..");
   CHECK(fairseq("+-", 0.5, 9) == ".!");
   CHECK(cerebras("+-", 0.49, 9) == ".!");

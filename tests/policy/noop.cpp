@@ -73,10 +73,12 @@ TEST_CASE("what has no name is moved through") {
 TEST_CASE("unscale to a dtype returns what other policies return") {
   const headroom::ConstantLossScale by_1(1.0F);
   Tree tree = small_tree;
-  static_assert(std::is_same_v<decltype(no_op.unscale<half>(tree)), decltype(by_1.unscale<half>(tree))>);
+  static_assert(
+      std::is_same_v<decltype(no_op.unscale<half>(tree)), decltype(by_1.unscale<half>(tree))>);
   const std::vector<float> grads = {1.0F, -2.0F};
   for (const bool chooses_noop : {true, false}) {
-    auto [unscaled, report] = chooses_noop ? no_op.unscale<float>(grads) : by_1.unscale<float>(grads);
+    auto [unscaled, report] =
+        chooses_noop ? no_op.unscale<float>(grads) : by_1.unscale<float>(grads);
     CHECK(unscaled == grads);
     CHECK(unscaled.data() != grads.data());
     CHECK(report.max_abs == 2.0);
@@ -95,8 +97,9 @@ TEST_CASE("the check runs where a report is asked for") {
   put_infinity(tree["a"]);
   const auto before = support::bits_of(tree["a"]);
   for (const GradientReport& report :
-       {no_op.unscale(tree).report, no_op.unscale(tree, headroom::sequential).report, no_op.unscale<float>(tree).report,
-        no_op.unscale_in_place(tree), no_op.unscale_in_place(tree, headroom::sequential)}) {
+       {no_op.unscale(tree).report, no_op.unscale(tree, headroom::sequential).report,
+        no_op.unscale<float>(tree).report, no_op.unscale_in_place(tree),
+        no_op.unscale_in_place(tree, headroom::sequential)}) {
     CHECK_FALSE(report.finite);
     CHECK(support::bits_of(report.max_abs) == headroom::binary64::infinity_bits);
   }

@@ -1,4 +1,5 @@
-// What the recorded sequences of golden.cpp do not cover: bounds, special values of arguments, equal presets.
+// What the recorded sequences of golden.cpp do not cover: bounds, special values of arguments,
+// equal presets.
 #include <headroom/policy/presets.hpp>
 
 #include "support/catch.hpp"
@@ -24,14 +25,16 @@ constexpr bool stays(const Policy& policy) {
   return stays(after(policy, "++").loss_scale(), after(policy, "++").counter());
 }
 static_assert(stays(presets::torch(8.0, 1.0, 0.5, 2)) && stays(presets::apex(8.0, 1.0, 0.5, 2)));
-static_assert(stays(presets::megatron(8.0, 1.0, 1.0, 0.5, 2)) && stays(presets::emily(8.0, 1.0, 0.5, 2)));
+static_assert(stays(presets::megatron(8.0, 1.0, 1.0, 0.5, 2)) &&
+              stays(presets::emily(8.0, 1.0, 0.5, 2)));
 static_assert(stays(presets::flax(1.0, 0.5, 1, 8.0)) && stays(presets::paddle(8.0, 1.0, 0.5, 2)));
 
 }  // namespace
 
 TEST_CASE("torch, apex and jmp refuse a growth to Inf from any scale") {
   CHECK(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
-  CHECK(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(false).adjust(true).loss_scale() == 0x1p126F);  // 1.25 * 2^127
+  // 1.25 * 2^127
+  CHECK(presets::torch(0x1p125, 10.0, 0.5, 1).adjust(false).adjust(true).loss_scale() == 0x1p126F);
   CHECK(presets::torch(0x1p125, 1e300, 0.5, 1).adjust(true).loss_scale() == 0x1p125F);
   // Rounded to float, (2 - 2^-24) * 2^127 is Inf, and the double below it is not.
   CHECK(presets::torch(1.0, 0x1.ffffffp127, 0.5, 1).adjust(true).loss_scale() == 1.0F);
@@ -41,7 +44,9 @@ TEST_CASE("torch, apex and jmp refuse a growth to Inf from any scale") {
   CHECK(presets::jmp(1.0, 1, 0x1.fffffep127).adjust(true).loss_scale() == 0x1p126F);
 }
 
-TEST_CASE("flax can grow on every step") { CHECK(after(presets::flax(2.0, 0.5, 0), "++").loss_scale() == 262144.0F); }
+TEST_CASE("flax can grow on every step") {
+  CHECK(after(presets::flax(2.0, 0.5, 0), "++").loss_scale() == 262144.0F);
+}
 
 TEST_CASE("Cerebras' scale can double on a step that overflowed") {
   const auto before = after(presets::cerebras_fp16(1024.0, 4, 0.0, 0.0, 0.5), "++++");
@@ -51,7 +56,9 @@ TEST_CASE("Cerebras' scale can double on a step that overflowed") {
   CHECK(before.adjust(false).state_dict().at("overflows") == headroom::StateValue(0));
 }
 
-TEST_CASE("fairseq's share of overflows is computed in double, and its floor is the larger of its two settings") {
+TEST_CASE(
+    "fairseq's share of overflows is computed in double, and its floor is the larger of its two "
+    "settings") {
   const auto policy = presets::fairseq(1024.0, 2.0, 2000, 0.7);
   CHECK(after(policy, "+++------").loss_scale() == 1024.0F);
   CHECK(after(policy, "+++-------").loss_scale() == 512.0F);  // 7 of 10 steps: 0.7
@@ -73,7 +80,8 @@ TEST_CASE("a floor below our range means no floor, and a scale may start below i
 TEST_CASE("Cerebras: 0 means the default, and the initial scale is clamped to the limits") {
   CHECK(presets::cerebras_fp16(0.0, 0, -0.0, 0.0, -0.0) == presets::cerebras_fp16());
   CHECK(presets::cerebras_fp16() == presets::cerebras_fp16(32768.0, 2000, 0x1p-14, 32768.0));
-  CHECK(presets::cerebras_cbfloat16() == presets::cerebras_cbfloat16(0x1p31, 2000, 0x1p-14, 0x1p31));
+  CHECK(presets::cerebras_cbfloat16() ==
+        presets::cerebras_cbfloat16(0x1p31, 2000, 0x1p-14, 0x1p31));
   CHECK(presets::cerebras_fp16(0x1p20).loss_scale() == 32768.0F);
   CHECK(presets::cerebras_fp16(0x1p-20).loss_scale() == 0x1p-14F);
 }

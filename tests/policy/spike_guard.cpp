@@ -22,29 +22,35 @@ using support::message_of;
 
 namespace {
 
-const std::uint64_t not_numbers[] = {headroom::binary64::infinity_bits, headroom::binary64::quiet_nan_bits,
-                                     headroom::binary64::infinity_bits | headroom::binary64::sign_mask};
+const std::uint64_t not_numbers[] = {
+    headroom::binary64::infinity_bits, headroom::binary64::quiet_nan_bits,
+    headroom::binary64::infinity_bits | headroom::binary64::sign_mask};
 double from_bits(std::uint64_t bits) {
   double value = 0.0;
   support::set_bits(value, bits);
   return value;
 }
 
-/// The two rules as their systems define them, in long double over all values so far. If the result is above 0, the value is a
-/// spike. The distance from 0 says how far the value is from the threshold.
+/// The two rules as their systems define them, in long double over all values so far. If the result
+/// is above 0, the value is a spike. The distance from 0 says how far the value is from the
+/// threshold.
 long double excess(const std::vector<double>& before, double value, const SpikeGuard& guard) {
   const auto window = static_cast<std::size_t>(guard.window());
   const bool is_llm_c = guard.rule() == SpikeRule::llm_c;
   if (before.size() < (is_llm_c ? window : std::max<std::size_t>(2, window / 2) - 1)) return -1.0L;
-  std::vector<double> sample(before.end() - static_cast<std::ptrdiff_t>(std::min(window, before.size())), before.end());
+  std::vector<double> sample(
+      before.end() - static_cast<std::ptrdiff_t>(std::min(window, before.size())), before.end());
   if (is_llm_c) {
     sample.erase(sample.begin());
     sample.push_back(value);
   }
   long double mean = 0.0L, squares = 0.0L;
-  for (const double each : sample) mean += static_cast<long double>(each) / static_cast<long double>(sample.size());
-  for (const double each : sample) squares += (static_cast<long double>(each) - mean) * (static_cast<long double>(each) - mean);
-  const long double std = std::sqrt(squares / static_cast<long double>(sample.size() - (is_llm_c ? 0 : 1)));
+  for (const double each : sample)
+    mean += static_cast<long double>(each) / static_cast<long double>(sample.size());
+  for (const double each : sample)
+    squares += (static_cast<long double>(each) - mean) * (static_cast<long double>(each) - mean);
+  const long double std =
+      std::sqrt(squares / static_cast<long double>(sample.size() - (is_llm_c ? 0 : 1)));
   return (static_cast<long double>(value) - mean - static_cast<long double>(guard.sigmas()) * std) /
          std::fabs(static_cast<long double>(value));
 }
@@ -54,15 +60,18 @@ long double excess(const std::vector<double>& before, double value, const SpikeG
 TEST_CASE("each rule skips the same steps as its system") {
   // Computed with Python's statistics.stdev and pstdev over the systems' windows.
   const std::vector<std::pair<SpikeGuard, std::vector<int>>> cases = {
-      {SpikeGuard(), {264, 317, 370, 529, 582, 635, 688, 741, 953, 1059, 1112, 1324, 1377, 1430, 1483}},
-      {SpikeGuard(128, 3.0),
-       {105, 158, 211, 264, 317, 370, 529, 582, 635, 688, 741, 900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
-      {SpikeGuard(20, 4.0),
-       {158, 264, 317, 370, 529, 582, 635, 688, 741, 847, 900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
+      {SpikeGuard(),
+       {264, 317, 370, 529, 582, 635, 688, 741, 953, 1059, 1112, 1324, 1377, 1430, 1483}},
+      {SpikeGuard(128, 3.0), {105, 158, 211,  264,  317,  370,  529,  582,  635,  688, 741,
+                              900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
+      {SpikeGuard(20, 4.0), {158, 264, 317,  370,  529,  582,  635,  688,  741,  847,
+                             900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
       {SpikeGuard(128, 7.0, SpikeRule::llm_c), {370, 741, 1377}},
       {SpikeGuard(128, 3.0, SpikeRule::llm_c),
-       {158, 211, 264, 317, 370, 529, 582, 635, 688, 741, 900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
-      {SpikeGuard(20, 4.0, SpikeRule::llm_c), {264, 317, 370, 635, 688, 741, 953, 1059, 1112, 1324, 1377, 1430, 1483}}};
+       {158, 211, 264,  317,  370,  529,  582,  635,  688,  741,
+        900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
+      {SpikeGuard(20, 4.0, SpikeRule::llm_c),
+       {264, 317, 370, 635, 688, 741, 953, 1059, 1112, 1324, 1377, 1430, 1483}}};
   for (auto [guard, expected] : cases) {
     std::vector<int> skipped;
     std::uint32_t x = 1;
@@ -89,7 +98,8 @@ TEST_CASE("the rules equal a slow reference over all values so far") {
     const double offset = random() % 2 == 0 ? 0.0 : static_cast<double>(random() % 3) - 1.0;
     std::vector<double> before;
     for (int step = 0; step < 200; ++step) {
-      double value = offset + static_cast<double>(random() % 1000) * (random() % 3 == 0 ? 1e-9 : 1e-3);
+      double value =
+          offset + static_cast<double>(random() % 1000) * (random() % 3 == 0 ? 1e-9 : 1e-3);
       if (random() % 20 == 0) value *= std::ldexp(1.0, static_cast<int>(random() % 60));
       value = std::ldexp(value, exponent);
       const long double expected = excess(before, value, guard);
@@ -105,8 +115,11 @@ TEST_CASE("the rules equal a slow reference over all values so far") {
   CHECK(spikes > support::cases(60));
 }
 
-TEST_CASE("spikes are found from the step on at which each system begins, and equal values have no deviation") {
-  for (const auto& [rule, first] : {std::pair{SpikeRule::olmo_core, 63}, std::pair{SpikeRule::llm_c, 128}}) {
+TEST_CASE(
+    "spikes are found from the step on at which each system begins, and equal values have no "
+    "deviation") {
+  for (const auto& [rule, first] :
+       {std::pair{SpikeRule::olmo_core, 63}, std::pair{SpikeRule::llm_c, 128}}) {
     SpikeGuard guard(128, 6.0, rule), equal(16, 1e-3, rule);
     for (int step = 0; step < 200; ++step) {
       REQUIRE(guard.is_spike(1000.0) == (step >= first));
@@ -131,9 +144,11 @@ TEST_CASE("Inf and NaN are always spikes, and never enter the window") {
 
 TEST_CASE("errors for settings out of range name the setting") {
   CHECK(SpikeGuard() == SpikeGuard(128, 6.0, SpikeRule::olmo_core));
-  CHECK_THAT(message_of([] { (void)SpikeGuard(7); }), ContainsSubstring("window is 7; it must be in [8, 65536]"));
+  CHECK_THAT(message_of([] { (void)SpikeGuard(7); }),
+             ContainsSubstring("window is 7; it must be in [8, 65536]"));
   CHECK_THAT(message_of([] { (void)SpikeGuard(65537); }), ContainsSubstring("window is 65537"));
-  for (const double sigmas : {0.0, -1.0, 1.1e6, from_bits(not_numbers[0]), from_bits(not_numbers[1])}) {
+  for (const double sigmas :
+       {0.0, -1.0, 1.1e6, from_bits(not_numbers[0]), from_bits(not_numbers[1])}) {
     CHECK_THAT(message_of([&] { (void)SpikeGuard(128, sigmas); }), ContainsSubstring("sigmas is "));
   }
 }
@@ -142,8 +157,10 @@ TEST_CASE("a guard continues from its state, and bad states are refused") {
   std::mt19937 random(support::seed);
   SpikeGuard guard(9, 0.1 + 0.2, SpikeRule::llm_c);
   for (int step = 0; step < 30; ++step) {
-    REQUIRE(SpikeGuard::from_state_dict(headroom::from_text(headroom::to_text(guard.state_dict()))) == guard);
-    const SpikeGuard next = guard.adjust(std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 800) - 400));
+    REQUIRE(SpikeGuard::from_state_dict(
+                headroom::from_text(headroom::to_text(guard.state_dict()))) == guard);
+    const SpikeGuard next = guard.adjust(
+        std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 800) - 400));
     REQUIRE(next != guard);
     guard = next;
   }
@@ -154,11 +171,13 @@ TEST_CASE("a guard continues from its state, and bad states are refused") {
     dict.set(key, value);
     return message_of([&] { (void)SpikeGuard::from_state_dict(dict); });
   };
-  CHECK_THAT(refused("window", 8), ContainsSubstring("values has more than the 8 numbers of the window"));
+  CHECK_THAT(refused("window", 8),
+             ContainsSubstring("values has more than the 8 numbers of the window"));
   CHECK_THAT(refused("window", 1), ContainsSubstring("window is 1"));
   CHECK_THAT(refused("sigmas", from_bits(not_numbers[1])), ContainsSubstring("sigmas is nan"));
   CHECK_THAT(refused("values", 1.0), ContainsSubstring("values is 1"));
-  CHECK_THAT(refused("values", std::vector<double>{1.0, from_bits(not_numbers[0])}), ContainsSubstring("values is inf"));
+  CHECK_THAT(refused("values", std::vector<double>{1.0, from_bits(not_numbers[0])}),
+             ContainsSubstring("values is inf"));
   CHECK_THAT(refused("policy", "dynamic"), ContainsSubstring("policy is"));
   CHECK_THAT(refused("more", 1), ContainsSubstring("the key 'more' is unknown"));
 }

@@ -1,5 +1,6 @@
-// What is a policy, and the verbs of policies, which call the free verbs with the policy's scale. Tests of ops/ test the free
-// verbs. policy/noop.cpp tests that NoOpLossScale returns trees unchanged.
+// What is a policy, and the verbs of policies, which call the free verbs with the policy's scale.
+// Tests of ops/ test the free verbs. policy/noop.cpp tests that NoOpLossScale returns trees
+// unchanged.
 #include <headroom/headroom.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/policy/hysteresis.hpp>
@@ -45,7 +46,8 @@ void check_verbs(const Policy& policy, const Executor&... executor) {
   static_assert(std::is_same_v<decltype(same_dtype), const headroom::Unscaled<Halves>>);
   CHECK(same_dtype.grads == expected.grads);
   CHECK(same(same_dtype.report, expected.report));
-  const auto wide = policy.unscale(grads, executor...), expected_wide = headroom::unscale<float>(grads, scale);
+  const auto wide = policy.unscale(grads, executor...),
+             expected_wide = headroom::unscale<float>(grads, scale);
   static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<Floats>>);
   CHECK(wide.grads == expected_wide.grads);
   CHECK(same(wide.report, expected_wide.report));
@@ -57,11 +59,14 @@ void check_verbs_that_write(const Policy& policy, const Executor&... executor) {
   policy.scale_in_place(ours, executor...);
   headroom::scale_in_place(theirs, static_cast<double>(scale));
   CHECK(ours == theirs);
-  CHECK(same(policy.unscale_in_place(ours, executor...), headroom::unscale_in_place(theirs, scale)));
+  CHECK(
+      same(policy.unscale_in_place(ours, executor...), headroom::unscale_in_place(theirs, scale)));
   CHECK(ours == theirs);
-  CHECK(same(policy.unscale_into(grads, ours, executor...), headroom::unscale_into(grads, theirs, scale)));
+  CHECK(same(policy.unscale_into(grads, ours, executor...),
+             headroom::unscale_into(grads, theirs, scale)));
   CHECK(ours == theirs);
-  CHECK(same(policy.accumulate_into(grads, ours, executor...), headroom::accumulate_into(grads, theirs, scale)));
+  CHECK(same(policy.accumulate_into(grads, ours, executor...),
+             headroom::accumulate_into(grads, theirs, scale)));
   CHECK(ours == theirs);
   for (const double max_norm : {1e-3, 1e30}) {
     const auto norm = policy.unscale_and_clip_in_place(ours, max_norm, executor...);
@@ -137,13 +142,17 @@ struct TakesOnlyBool {
   [[nodiscard]] TakesOnlyBool adjust(bool) const { return *this; }
 };
 
-static_assert(is_loss_scale_v<headroom::NoOpLossScale> && is_loss_scale_v<headroom::ConstantLossScale>);
-static_assert(is_loss_scale_v<headroom::DynamicLossScale> && is_loss_scale_v<headroom::HysteresisScale>);
+static_assert(is_loss_scale_v<headroom::NoOpLossScale> &&
+              is_loss_scale_v<headroom::ConstantLossScale>);
+static_assert(is_loss_scale_v<headroom::DynamicLossScale> &&
+              is_loss_scale_v<headroom::HysteresisScale>);
 static_assert(is_loss_scale_v<GivesUp> && is_loss_scale_v<Plain>);
 
-static_assert(!is_loss_scale_v<int> && !is_loss_scale_v<float> && !is_loss_scale_v<void> && !is_loss_scale_v<std::string>);
+static_assert(!is_loss_scale_v<int> && !is_loss_scale_v<float> && !is_loss_scale_v<void> &&
+              !is_loss_scale_v<std::string>);
 static_assert(!is_loss_scale_v<headroom::LossScaleConfig> && !is_loss_scale_v<GradientReport>);
-static_assert(!is_loss_scale_v<headroom::DynamicLossScale&> && !is_loss_scale_v<const headroom::DynamicLossScale>);
+static_assert(!is_loss_scale_v<headroom::DynamicLossScale&> &&
+              !is_loss_scale_v<const headroom::DynamicLossScale>);
 static_assert(!is_loss_scale_v<ScaleIsDouble> && !is_loss_scale_v<AdjustsItself>);
 static_assert(!is_loss_scale_v<ReturnsAnother> && !is_loss_scale_v<TakesOnlyBool>);
 
@@ -174,13 +183,15 @@ constexpr bool refuses = !(headroom::detail::is_detected_v<adjust_t, Policy, Arg
 
 template <class... Policies>
 constexpr bool adjust_only_by_bools_and_reports() {
-  return ((adjusts<Policies, bool, bool&, std::vector<bool>::reference, GradientReport, headroom::GradientNorm> &&
-           refuses<Policies, double, const double&, float, int, std::size_t, const GradientReport*, std::nullptr_t>)&&...);
+  return ((adjusts<Policies, bool, bool&, std::vector<bool>::reference, GradientReport,
+                   headroom::GradientNorm> &&
+           refuses<Policies, double, const double&, float, int, std::size_t, const GradientReport*,
+                   std::nullptr_t>)&&...);
 }
-static_assert(
-    adjust_only_by_bools_and_reports<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale,
-                                     headroom::HysteresisScale, headroom::AmaxLossScale, headroom::DeepSpeedLossScale,
-                                     headroom::CerebrasLossScale, headroom::FairseqLossScale, headroom::AnyLossScale>());
+static_assert(adjust_only_by_bools_and_reports<
+              headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale,
+              headroom::HysteresisScale, headroom::AmaxLossScale, headroom::DeepSpeedLossScale,
+              headroom::CerebrasLossScale, headroom::FairseqLossScale, headroom::AnyLossScale>());
 
 template <class Scaler, class Argument>
 using update_t = decltype(std::declval<Scaler&>().update(std::declval<Argument>()));
@@ -195,13 +206,17 @@ struct Pool {
 using headroom::detail::is_detected_v;
 using Scaler = headroom::GradScaler<>;
 static_assert(is_detected_v<update_t, Scaler, float> && is_detected_v<update_t, Scaler, double>);
-static_assert(!is_detected_v<update_t, Scaler, bool> && !is_detected_v<update_t, Scaler, const bool&>);
-static_assert(is_detected_v<set_executor_t, Scaler, Pool&> && is_detected_v<set_executor_t, Scaler, const Pool&>);
+static_assert(!is_detected_v<update_t, Scaler, bool> &&
+              !is_detected_v<update_t, Scaler, const bool&>);
+static_assert(is_detected_v<set_executor_t, Scaler, Pool&> &&
+              is_detected_v<set_executor_t, Scaler, const Pool&>);
 static_assert(is_detected_v<set_executor_t, Scaler, headroom::Executor> &&
               is_detected_v<set_executor_t, Scaler, const headroom::Executor&>);
-static_assert(!is_detected_v<set_executor_t, Scaler, Pool> && !is_detected_v<set_executor_t, Scaler, const Pool>);
+static_assert(!is_detected_v<set_executor_t, Scaler, Pool> &&
+              !is_detected_v<set_executor_t, Scaler, const Pool>);
 
-static_assert(!std::is_constructible_v<Scaler, bool> && !std::is_constructible_v<Scaler, double, bool>);
+static_assert(!std::is_constructible_v<Scaler, bool> &&
+              !std::is_constructible_v<Scaler, double, bool>);
 static_assert(std::is_constructible_v<Scaler, double, double, double, int, bool>);
 static_assert(std::is_constructible_v<Scaler, headroom::DynamicLossScale, bool>);
 
@@ -236,7 +251,9 @@ struct headroom::tree_traits<Range> {
 TEST_CASE("temporary views may be written to") {
   std::vector<float> a = {2.0F, 4.0F}, b = {6.0F};
   const headroom::ConstantLossScale policy(2.0F);
-  const auto views = [&] { return std::map<std::string, headroom::span<float>>{{"a", a}, {"b", b}}; };
+  const auto views = [&] {
+    return std::map<std::string, headroom::span<float>>{{"a", a}, {"b", b}};
+  };
   CHECK(policy.unscale_in_place(std::tie(a, b), Pool()).max_abs == 3.0);
   CHECK(policy.unscale_in_place(views()).max_abs == 1.5);
   CHECK(policy.unscale_in_place(headroom::span<float>(a)).max_abs == 0.5);

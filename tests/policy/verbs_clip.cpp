@@ -50,7 +50,8 @@ TEST_CASE("clipped trees have the norm asked for, for every scale") {
         leaf.resize(1000);
         for (auto& element : leaf) {
           element = uniform(random) * scale;
-          const long double unscaled = static_cast<long double>(element) / static_cast<long double>(scale);
+          const long double unscaled =
+              static_cast<long double>(element) / static_cast<long double>(scale);
           squares += unscaled * unscaled;
           largest = std::max(largest, std::abs(unscaled));
         }
@@ -58,8 +59,8 @@ TEST_CASE("clipped trees have the norm asked for, for every scale") {
       fill(std::get<0>(tree));
       fill(std::get<1>(tree));
       const GradientNorm found = ConstantLossScale(scale).unscale_and_clip_in_place(tree, 0.5);
-      CHECK(found.norm ==
-            Approx(static_cast<double>(std::sqrt(squares))).epsilon(3e-7));  // squares of floats are summed in float
+      CHECK(found.norm == Approx(static_cast<double>(std::sqrt(squares)))
+                              .epsilon(3e-7));  // squares of floats are summed in float
       CHECK(found.max_abs == Approx(static_cast<double>(largest)).epsilon(1e-12));
       CHECK(headroom::global_norm(tree) == Approx(0.5).epsilon(1e-7));
     }
@@ -69,7 +70,8 @@ TEST_CASE("clipped trees have the norm asked for, for every scale") {
 TEST_CASE("doubles that unscaling makes Inf are an overflow, for every max_norm") {
   for (const double max_norm : {0.0, 1.0, 1e308}) {
     std::vector<double> grads = {1e308, 1.0};
-    const GradientNorm found = ConstantLossScale(0x1p-4F).unscale_and_clip_in_place(grads, max_norm);
+    const GradientNorm found =
+        ConstantLossScale(0x1p-4F).unscale_and_clip_in_place(grads, max_norm);
     CHECK_FALSE(found.finite);
     CHECK(bits_of(found.norm) == binary64::infinity_bits);
     CHECK(bits_of(grads[0]) == binary64::infinity_bits);

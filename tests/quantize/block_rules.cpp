@@ -8,14 +8,18 @@
 
 using namespace headroom;
 
-TEST_CASE("a scale of e4m3 is what the conversion rounds to, from subnormal numbers to those that saturate") {
+TEST_CASE(
+    "a scale of e4m3 is what the conversion rounds to, from subnormal numbers to those that "
+    "saturate") {
   unsigned different = 0;
   const auto compare = [&](std::uint32_t bits) {
     const std::uint8_t expected = detail::convert_bits<binary32, detail::saturating<e4m3>>(bits);
     different += detail::to_e4m3(bits).bits() != expected ? 1 : 0;
   };
-  for (std::uint32_t code = 0; code <= 0x7F; ++code) {  // each number, each tie, and their neighbours
-    const std::uint32_t bits = detail::bits_of(float8_e4m3::from_bits(static_cast<std::uint8_t>(code)));
+  // Each number, each tie, and their neighbours
+  for (std::uint32_t code = 0; code <= 0x7F; ++code) {
+    const std::uint32_t bits =
+        detail::bits_of(float8_e4m3::from_bits(static_cast<std::uint8_t>(code)));
     for (const std::uint32_t half : {0U, 1U << 19})
       for (const std::uint32_t step : {0U, 1U, ~0U}) compare(bits + half + step);
   }
@@ -42,24 +46,31 @@ TEST_CASE("NVFP4: TransformerEngine scales a tensor with Inf as one whose amax i
   CHECK((made.stored == float8_e4m3(2.0F) && made.factor == 0.5F));
 }
 
-TEST_CASE("Mxfp4ToNvfp4: every code of every MXFP4 block is exact, down to 2^-17 of the largest scale") {
+TEST_CASE(
+    "Mxfp4ToNvfp4: every code of every MXFP4 block is exact, down to 2^-17 of the largest scale") {
   using headroom::detail::widened;
   const auto as_float = [](double value) {
     return headroom::detail::bit_cast<float>(headroom::detail::nearest_float_bits(value));
   };
-  const auto value_of = [](const float& number) { return widened(headroom::detail::magnitude_bits(number)); };
+  const auto value_of = [](const float& number) {
+    return widened(headroom::detail::magnitude_bits(number));
+  };
   const double codes[] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
   unsigned scales = 0, wrong_scales = 0, inexact = 0, beyond = 0;
-  for (int exponent = -127; exponent <= 125; ++exponent) {                  // of the MX block; 6 * 2^126 is Inf
-    for (int above = 0; above <= 40 && exponent + above <= 125; ++above) {  // of the largest MX scale
-      for (const double largest : codes) {                                  // of that block
+  // Of the MX block; 6 * 2^126 is Inf
+  for (int exponent = -127; exponent <= 125; ++exponent) {
+    // Of the largest MX scale
+    for (int above = 0; above <= 40 && exponent + above <= 125; ++above) {
+      for (const double largest : codes) {  // of that block
         const double tensor_amax = std::ldexp(largest, exponent + above);
         const float level = Mxfp4ToNvfp4::tensor_scale_of(as_float(tensor_amax));
         for (int a = 0; a < 8 && std::ldexp(codes[a], exponent) <= tensor_amax; ++a) {
-          const auto made = Mxfp4ToNvfp4{level}.scale<e2m1>(as_float(std::ldexp(codes[a], exponent)), 0.0F);
+          const auto made =
+              Mxfp4ToNvfp4{level}.scale<e2m1>(as_float(std::ldexp(codes[a], exponent)), 0.0F);
           const double factor = value_of(made.factor);
           ++scales;
-          wrong_scales += factor != value_of(static_cast<float>(made.stored)) * value_of(level) ? 1 : 0;
+          wrong_scales +=
+              factor != value_of(static_cast<float>(made.stored)) * value_of(level) ? 1 : 0;
           bool exact = true;
           for (int other = 0; other <= a; ++other) {
             const double quotient = std::ldexp(codes[other], exponent) / factor;
@@ -79,6 +90,7 @@ TEST_CASE("Mxfp4ToNvfp4: every code of every MXFP4 block is exact, down to 2^-17
   CHECK(wrong_scales == 0);
   CHECK(inexact == 0);
   CHECK(beyond > 0);
-  const float nan = Mxfp4ToNvfp4{}.scale<e2m1>(std::numeric_limits<float>::quiet_NaN(), 0.0F).factor;
+  const float nan =
+      Mxfp4ToNvfp4{}.scale<e2m1>(std::numeric_limits<float>::quiet_NaN(), 0.0F).factor;
   CHECK(headroom::detail::magnitude_bits(nan) > binary32::infinity_bits);
 }

@@ -1,4 +1,5 @@
-// quantize_blocks_into and dequantize_blocks_into against data of the systems: see tests/golden/README.md.
+// quantize_blocks_into and dequantize_blocks_into against data of the systems: see
+// tests/golden/README.md.
 #include <headroom/quantize/blocks.hpp>
 
 #include <cstdint>
@@ -56,11 +57,13 @@ Tensor tensor_at(const std::string& text, const Bytes& data) {  // dtype:shape@o
   }
   const std::size_t each = tensor.dtype == "f32" ? 4 : tensor.dtype == "bf16" ? 2 : 1;
   const auto first = data.begin() + std::stol(text.substr(at + 1));
-  tensor.bytes.assign(first, first + static_cast<std::ptrdiff_t>(tensor.rows * tensor.columns * each));
+  tensor.bytes.assign(first,
+                      first + static_cast<std::ptrdiff_t>(tensor.rows * tensor.columns * each));
   return tensor;
 }
 std::vector<Case> cases_of(const std::string& pack) {
-  std::ifstream binary(directory + pack + ".bin", std::ios::binary), text(directory + pack + ".txt");
+  std::ifstream binary(directory + pack + ".bin", std::ios::binary),
+      text(directory + pack + ".txt");
   const Bytes data{std::istreambuf_iterator<char>(binary), {}};
   std::vector<Case> cases;
   std::string line;
@@ -119,7 +122,8 @@ bool is_tiny(const T& value) {
   return (comparable(value) & format_of<T>::abs_mask) >> format_of<T>::mantissa_bits < 16;
 }
 template <class Code>
-std::uint32_t code_at(const std::vector<Code>& codes, std::size_t columns, std::size_t row, std::size_t column) {
+std::uint32_t code_at(const std::vector<Code>& codes, std::size_t columns, std::size_t row,
+                      std::size_t column) {
   if constexpr (std::is_same_v<Code, float4_e2m1x2>) {
     return codes[row * ((columns + 1) / 2) + column / 2].bits() >> column % 2 * 4 & 15U;
   } else {
@@ -141,16 +145,19 @@ struct Compare {
 };
 
 template <class Code, class Scale, class Rule>
-void check_quantize(const Case& one, const Rule& rule, Compare compare = {}, const std::vector<Rule>& row_rules = {}) {
+void check_quantize(const Case& one, const Rule& rule, Compare compare = {},
+                    const std::vector<Rule>& row_rules = {}) {
   constexpr bool is_packed = std::is_same_v<Code, float4_e2m1x2>;
   const auto wanted_codes = elements_of<Code>(one.tensors.at("q"));
   auto wanted = elements_of<Scale>(one.tensors.at("s"));
   with_dtype(one.tensors.at("in"), [&](const auto& source) {
     const std::size_t rows = one.tensors.at("in").rows, columns = source.size() / rows;
     const BlockShape shape = shape_of(one);
-    const std::size_t across = (columns + shape.columns - 1) / shape.columns, down = (rows + shape.rows - 1) / shape.rows;
+    const std::size_t across = (columns + shape.columns - 1) / shape.columns,
+                      down = (rows + shape.rows - 1) / shape.rows;
     const std::size_t row_bytes = is_packed ? (columns + 1) / 2 : columns;
-    if (one.tensors.at("s").rows > down) {  // TransformerEngine repeats the scales of a 16 x 16 tile in each row
+    // TransformerEngine repeats the scales of a 16 x 16 tile in each row
+    if (one.tensors.at("s").rows > down) {
       std::vector<Scale> first_rows;
       for (std::size_t b = 0; b < down * across; ++b)
         first_rows.push_back(wanted[b / across * shape.rows * across + b % across]);
@@ -162,13 +169,16 @@ void check_quantize(const Case& one, const Rule& rule, Compare compare = {}, con
       const matrix whole(source.data(), rows, columns);
       if (row_rules.empty()) (void)quantize_blocks_into(whole, codes, scales, shape, rule);
       for (std::size_t r = 0; r < row_rules.size(); ++r) {
-        (void)quantize_blocks_into(matrix(source.data() + r * columns, 1, columns), span(&codes[r * row_bytes], row_bytes),
+        (void)quantize_blocks_into(matrix(source.data() + r * columns, 1, columns),
+                                   span(&codes[r * row_bytes], row_bytes),
                                    span(&scales[r * across], across), shape, row_rules[r]);
       }
       std::vector<bool> is_finite(down * across, true);
       for (std::size_t i = 0; i < source.size(); ++i) {
-        const auto bits = headroom::detail::convert_bits<format_of<std::decay_t<decltype(source[0])>>, binary32>(
-            headroom::detail::bit_cast<typename format_of<std::decay_t<decltype(source[0])>>::bits_type>(source[i]));
+        const auto bits =
+            headroom::detail::convert_bits<format_of<std::decay_t<decltype(source[0])>>, binary32>(
+                headroom::detail::bit_cast<
+                    typename format_of<std::decay_t<decltype(source[0])>>::bits_type>(source[i]));
         if ((bits & binary32::abs_mask) >= binary32::infinity_bits)
           is_finite[i / columns / shape.rows * across + i % columns / shape.columns] = false;
       }
@@ -180,11 +190,16 @@ void check_quantize(const Case& one, const Rule& rule, Compare compare = {}, con
       for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t c = 0; c < columns; ++c) {
           const std::size_t b = r / shape.rows * across + c / shape.columns;
-          if ((compare.finite_blocks && !is_finite[b]) || (is_nan(scales[b]) && !std::is_same_v<Scale, float>)) continue;
-          const auto code = code_at(codes, columns, r, c), expected = code_at(wanted_codes, columns, r, c);
+          if ((compare.finite_blocks && !is_finite[b]) ||
+              (is_nan(scales[b]) && !std::is_same_v<Scale, float>))
+            continue;
+          const auto code = code_at(codes, columns, r, c),
+                     expected = code_at(wanted_codes, columns, r, c);
           const auto magnitude = format_of<Code>::abs_mask;
-          const bool both_zero = !compare.zero_signs && (code & magnitude) == 0 && (expected & magnitude) == 0;
-          const bool flushed = support::flushes_subnormals() && (code & magnitude) == 0 && is_tiny(source[r * columns + c]);
+          const bool both_zero =
+              !compare.zero_signs && (code & magnitude) == 0 && (expected & magnitude) == 0;
+          const bool flushed = support::flushes_subnormals() && (code & magnitude) == 0 &&
+                               is_tiny(source[r * columns + c]);
           different_codes += code != expected && !both_zero && !flushed ? 1 : 0;
         }
       }
@@ -204,14 +219,16 @@ void check_dequantize(const Case& one, float tensor_scale = 1.0F, bool zero_sign
       using T = std::decay_t<decltype(values[0])>;
       std::fill(values.begin(), values.end(), T{});
       const std::size_t columns = one.tensors.at("d").columns;
-      dequantize_blocks_into(codes, scales, matrix(values.data(), values.size() / columns, columns), shape_of(one),
-                             tensor_scale);
+      dequantize_blocks_into(codes, scales, matrix(values.data(), values.size() / columns, columns),
+                             shape_of(one), tensor_scale);
       std::size_t different = 0;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const bool both_zero = !zero_signs && static_cast<float>(values[i]) == 0.0F && static_cast<float>(wanted[i]) == 0.0F;
+        const bool both_zero = !zero_signs && static_cast<float>(values[i]) == 0.0F &&
+                               static_cast<float>(wanted[i]) == 0.0F;
         const bool is_zero = (comparable(values[i]) & format_of<T>::abs_mask) == 0;
         const bool flushed = support::flushes_subnormals() && is_zero && is_tiny(wanted[i]);
-        different += comparable(values[i]) != comparable(wanted[i]) && !both_zero && !flushed ? 1 : 0;
+        different +=
+            comparable(values[i]) != comparable(wanted[i]) && !both_zero && !flushed ? 1 : 0;
       }
       CHECK(different == 0);
     });
@@ -221,7 +238,8 @@ void check_dequantize(const Case& one, float tensor_scale = 1.0F, bool zero_sign
 template <class Code>
 void check_fp8(const Case& one) {
   if (one.is("rule", "te"))
-    check_quantize<Code, float>(one, TeBlockScaling{std::stof(one.settings.at("eps")), one.is("pow2", "1")}, {true, true});
+    check_quantize<Code, float>(
+        one, TeBlockScaling{std::stof(one.settings.at("eps")), one.is("pow2", "1")}, {true, true});
   if (one.is("rule", "torchao")) check_quantize<Code, float>(one, TorchaoBlockScaling{});
   if (one.is("rule", "deepseek") && !one.is("expect", "differs"))
     check_quantize<Code, float>(one, DeepSeekScaling{one.is("ue8m0", "1")});
@@ -242,10 +260,13 @@ TEST_CASE("blocks: fp8 of TransformerEngine, torchao and DeepSeek") {
 }
 
 TEST_CASE("blocks: MXFP4 of torchao, gpt-oss and ModelOpt") {
-  const std::map<std::string, MxScale> rules = {
-      {"floor", MxScale::floor}, {"ceil", MxScale::ceil}, {"rceil", MxScale::rceil}, {"even", MxScale::even}};
+  const std::map<std::string, MxScale> rules = {{"floor", MxScale::floor},
+                                                {"ceil", MxScale::ceil},
+                                                {"rceil", MxScale::rceil},
+                                                {"even", MxScale::even}};
   for (const Case& one : cases_of("mxfp4")) {
-    if (one.is("expect", "differs")) continue;  // ModelOpt's logarithm is not exact; gpt-oss reads scales of NaN as numbers
+    // ModelOpt's logarithm is not exact; gpt-oss reads scales of NaN as numbers
+    if (one.is("expect", "differs")) continue;
     INFO(one.name);
     const auto rule = rules.find(one.settings.at("rule"));
     if (rule != rules.end()) check_quantize<float4_e2m1x2, e8m0>(one, MxScaling{rule->second});
@@ -260,7 +281,8 @@ TEST_CASE("blocks: NVFP4 of torchao, TransformerEngine and ModelOpt") {
     const float level = one.tensors.count("s2") != 0 ? one.number(0) : 1.0F;
     if (one.is("rule", "torchao") && level != 0.0F)  // of zeros: torchao's codes are NaN
       check_quantize<float4_e2m1x2, float8_e4m3>(one, TorchaoNvfp4{level});
-    if (one.is("rule", "modelopt")) check_quantize<float4_e2m1x2, float8_e4m3>(one, ModelOptNvfp4{level}, {false});
+    if (one.is("rule", "modelopt"))
+      check_quantize<float4_e2m1x2, float8_e4m3>(one, ModelOptNvfp4{level}, {false});
     std::vector<TeNvfp4> row_rules;
     for (std::size_t r = 0; one.is("row_scaled", "1") && r < one.tensors.at("in").rows; ++r)
       row_rules.push_back({one.number(r)});
@@ -277,11 +299,13 @@ TEST_CASE("TeBlockScaling: the scales of TransformerEngine's device code") {
   REQUIRE(std::fgets(comment, sizeof comment, file) != nullptr);
   unsigned source_max = 0, amax = 0, scale = 0, lines = 0, different = 0;
   float largest = 0, epsilon = 0;
-  for (int power = 0; std::fscanf(file, "%x %g %g %d %x %x", &source_max, &largest, &epsilon, &power, &amax, &scale) == 6;) {
+  for (int power = 0; std::fscanf(file, "%x %g %g %d %x %x", &source_max, &largest, &epsilon,
+                                  &power, &amax, &scale) == 6;) {
     const TeBlockScaling rule{epsilon, power != 0};
     const auto as_float = [](unsigned bits) { return headroom::detail::bit_cast<float>(bits); };
-    const BlockScale<float> made = largest == 448.0F ? rule.scale<e4m3>(as_float(amax), as_float(source_max))
-                                                     : rule.scale<e5m2>(as_float(amax), as_float(source_max));
+    const BlockScale<float> made = largest == 448.0F
+                                       ? rule.scale<e4m3>(as_float(amax), as_float(source_max))
+                                       : rule.scale<e5m2>(as_float(amax), as_float(source_max));
     different += headroom::detail::bit_cast<unsigned>(made.factor) != scale ? 1 : 0;
     ++lines;
   }
@@ -292,12 +316,14 @@ TEST_CASE("TeBlockScaling: the scales of TransformerEngine's device code") {
 
 TEST_CASE("DeepSeekScaling: ue8m0 rounds up exactly, where DeepSeek's logarithm does not") {
   for (const Case& one : cases_of("fp8_block")) {
-    if (!one.is("rule", "deepseek") || !one.is("ue8m0", "1") || one.tensors.at("in").dtype != "f32") continue;
+    if (!one.is("rule", "deepseek") || !one.is("ue8m0", "1") || one.tensors.at("in").dtype != "f32")
+      continue;
     const auto source = elements_of<float>(one.tensors.at("in"));
     std::vector<float8_e4m3> codes(source.size());
     std::vector<float> scales(source.size() / 128), powers(scales.size());
     (void)quantize_blocks_into(source, codes, scales, {1, 128}, DeepSeekScaling{});
     (void)quantize_blocks_into(source, codes, powers, {1, 128}, DeepSeekScaling{true});
-    for (std::size_t b = 0; b < scales.size(); ++b) CHECK((scales[b] > 1e30F || powers[b] == rounded_up(scales[b])));
+    for (std::size_t b = 0; b < scales.size(); ++b)
+      CHECK((scales[b] > 1e30F || powers[b] == rounded_up(scales[b])));
   }
 }

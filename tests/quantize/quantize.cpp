@@ -32,12 +32,14 @@ constexpr std::uint32_t infinity_bits = binary32::infinity_bits;
 template <class Tree>
 void randomize_all(Tree& tree, std::mt19937& random, unsigned rarity) {
   headroom::for_each_leaf(tree, [&](auto& leaf) {
-    support::for_each_element(leaf, [&](auto& element) { support::randomize(element, random, -9, 9, rarity); });
+    support::for_each_element(
+        leaf, [&](auto& element) { support::randomize(element, random, -9, 9, rarity); });
   });
 }
 Floats random_scales(std::mt19937& random, std::size_t count) {
   Floats scales(count);
-  for (float& scale : scales) support::set_bits(scale, support::random_magnitude<binary32>(random, -8, 8));
+  for (float& scale : scales)
+    support::set_bits(scale, support::random_magnitude<binary32>(random, -8, 8));
   return scales;
 }
 
@@ -66,16 +68,20 @@ void check_tree(Mismatches& wrong, Source& source, Codes& codes, std::mt19937& r
     }
     const std::uint64_t of_leaf = support::largest_of<In>(elements[leaf]);
     largest = std::max(largest, of_leaf);
-    wrong.expect(bits_of(max_abs[leaf]) == headroom::detail::convert_bits<binary64, binary32>(of_leaf),
-                 [&] { return "max_abs " + std::to_string(leaf); });
+    wrong.expect(
+        bits_of(max_abs[leaf]) == headroom::detail::convert_bits<binary64, binary32>(of_leaf),
+        [&] { return "max_abs " + std::to_string(leaf); });
   }
-  wrong.expect(report.finite == (largest < binary64::infinity_bits) && bits_of(report.max_abs) == largest,
-               [] { return "the report"; });
+  wrong.expect(
+      report.finite == (largest < binary64::infinity_bits) && bits_of(report.max_abs) == largest,
+      [] { return "the report"; });
 }
 
 }  // namespace
 
-TEST_CASE("quantize_into, dequantize_into: trees of all dtypes, with a scale and a largest magnitude for each leaf") {
+TEST_CASE(
+    "quantize_into, dequantize_into: trees of all dtypes, with a scale and a largest magnitude for "
+    "each leaf") {
   std::mt19937 random(support::seed);
   Mismatches wrong;
   support::for_each_dtype([&](auto type) {
@@ -89,7 +95,8 @@ TEST_CASE("quantize_into, dequantize_into: trees of all dtypes, with a scale and
         check_tree<T, To>(wrong, network, codes, random);
         const Floats scales(leaves_of(codes).size(), 0.3F);
         dequantize_into(codes, network, scales);
-        wrong.expect(leaves_of(network) == leaves_of(headroom::dequantize<T>(codes, scales)), [] { return "a new tree"; });
+        wrong.expect(leaves_of(network) == leaves_of(headroom::dequantize<T>(codes, scales)),
+                     [] { return "a new tree"; });
         // Any strides.
         const std::vector<support::Shape> shapes = {{15, 21}, {4, 5, 6}, {300}};
         RandomTensors<T> tensors(shapes, random, run);
@@ -105,7 +112,8 @@ TEST_CASE("quantize_into, dequantize_into: trees of all dtypes, with a scale and
 
 TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit") {
   std::mt19937 random(support::seed);
-  RandomTensors<float> tensors(support::large_shapes, random, 1), back(support::large_shapes, random, 2);
+  RandomTensors<float> tensors(support::large_shapes, random, 1),
+      back(support::large_shapes, random, 2);
   RandomTensors<float8_e4m3> codes(support::large_shapes, random, 3);
   randomize_all(tensors.leaves, random, 1U << 30);
   support::set_bits(tensors.leaves[0].at(199999), infinity_bits);
@@ -121,11 +129,12 @@ TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit"
     for (std::size_t leaf = 0; leaf < 7; ++leaf) {
       if (threads == 1) expected[leaf] = bits_of(codes.memories[leaf]);
       if (threads == 1) expected_values[leaf] = bits_of(back.memories[leaf]);
-      CHECK((bits_of(codes.memories[leaf]) == expected[leaf] && bits_of(back.memories[leaf]) == expected_values[leaf]));
+      CHECK((bits_of(codes.memories[leaf]) == expected[leaf] &&
+             bits_of(back.memories[leaf]) == expected_values[leaf]));
     }
     if (threads == 1) expected_max_abs = bits_of(max_abs);
-    CHECK(
-        (bits_of(max_abs) == expected_max_abs && expected_max_abs[0] == infinity_bits && expected_max_abs[6] == infinity_bits));
+    CHECK((bits_of(max_abs) == expected_max_abs && expected_max_abs[0] == infinity_bits &&
+           expected_max_abs[6] == infinity_bits));
     codes.clear();
     back.clear();
   }
@@ -134,35 +143,41 @@ TEST_CASE("quantize_into, dequantize_into: the number of threads changes no bit"
 TEST_CASE("dequantize_into: a tree that is large enough to stream has the same bits") {
   const std::size_t n = headroom::detail::least_streamed_pass / 5 + 1000, part = 100000;
   std::vector<float8_e4m3> codes(n);
-  for (std::size_t i = 0; i < n; ++i) support::set_bits(codes[i], static_cast<std::uint8_t>(i * i >> 3));
+  for (std::size_t i = 0; i < n; ++i)
+    support::set_bits(codes[i], static_cast<std::uint8_t>(i * i >> 3));
   Floats values(n), expected(n);
   const Floats scale = {0.3F};
   dequantize_into(codes, values, scale);
   for (std::size_t begin = 0; begin < n; begin += part) {
     const std::size_t size = std::min(part, n - begin);
-    dequantize_into(headroom::span(codes.data() + begin, size), headroom::span(expected.data() + begin, size), scale);
+    dequantize_into(headroom::span(codes.data() + begin, size),
+                    headroom::span(expected.data() + begin, size), scale);
   }
   CHECK(bits_of(values) == bits_of(expected));
 }
 
-TEST_CASE("quantize_into: a double is rounded once, and beyond float its largest magnitude is Inf") {
+TEST_CASE(
+    "quantize_into: a double is rounded once, and beyond float its largest magnitude is Inf") {
   const std::vector<double> source = {1.0625 + 0x1p-40, -0x1p200};
   std::vector<float8_e4m3> codes(2);
   Floats max_abs(1);
   const headroom::GradientReport report = quantize_into(source, codes, Floats{1.0F}, max_abs);
-  CHECK(bits_of(codes) == std::vector<std::uint8_t>{0x39, 0xFE});  // through a float the first would be 0x38
+  // Through a float the first would be 0x38
+  CHECK(bits_of(codes) == std::vector<std::uint8_t>{0x39, 0xFE});
   CHECK((report.finite && report.max_abs == 0x1p200));
   CHECK(bits_of(max_abs[0]) == infinity_bits);
 }
 
-TEST_CASE("quantize_into, dequantize_into: errors name what is wrong, and nothing has been written") {
+TEST_CASE(
+    "quantize_into, dequantize_into: errors name what is wrong, and nothing has been written") {
   const auto one = float8_e4m3(1.0F);
   auto network = support::network_of(3.0F);
   auto codes = support::network_of(one);
   Floats scales(support::network_leaves, 2.0F), max_abs(support::network_leaves, -1.0F);
   const auto check = [&](const std::string& quantizing, const std::string& dequantizing) {
     const auto before = leaves_of(codes);
-    const std::string message = message_of([&] { (void)quantize_into(network, codes, scales, max_abs); });
+    const std::string message =
+        message_of([&] { (void)quantize_into(network, codes, scales, max_abs); });
     CHECK(message.substr(0, quantizing.size() + 10) == "headroom: " + quantizing);
     CHECK(leaves_of(codes) == before);
     CHECK(max_abs == Floats(max_abs.size(), -1.0F));
@@ -171,16 +186,21 @@ TEST_CASE("quantize_into, dequantize_into: errors name what is wrong, and nothin
     CHECK(other.substr(0, dequantizing.size() + 10) == "headroom: " + dequantizing);
     CHECK(support::is_network_of(network, 3.0F));
   };
-  const std::pair<std::uint32_t, const char*> bad_scales[] = {
-      {0, "0"}, {0x80000000, "-0"}, {bits_of(-1.0F), "-1"}, {infinity_bits, "inf"}, {binary32::quiet_nan_bits, "nan"}};
+  const std::pair<std::uint32_t, const char*> bad_scales[] = {{0, "0"},
+                                                              {0x80000000, "-0"},
+                                                              {bits_of(-1.0F), "-1"},
+                                                              {infinity_bits, "inf"},
+                                                              {binary32::quiet_nan_bits, "nan"}};
   for (const auto& [bits, text] : bad_scales) {
     support::set_bits(scales[4], bits);
-    const std::string message = "scales[4] of heads[\"decoder\"] is " + std::string(text) + "; it must be positive and finite";
+    const std::string message = "scales[4] of heads[\"decoder\"] is " + std::string(text) +
+                                "; it must be positive and finite";
     check(message, "inverse_" + message);
   }
   for (const std::size_t size : {6U, 8U}) {
     scales.assign(size, 1.0F);
-    const std::string message = "scales has " + std::to_string(size) + " elements; the tree has 7 leaves";
+    const std::string message =
+        "scales has " + std::to_string(size) + " elements; the tree has 7 leaves";
     check(message, "inverse_" + message);
   }
   scales.pop_back();

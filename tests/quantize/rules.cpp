@@ -18,7 +18,8 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 
-// Amaxes and scales are compared as bits, and special values are made from bits: see support/bits.hpp.
+// Amaxes and scales are compared as bits, and special values are made from bits: see
+// support/bits.hpp.
 
 using namespace headroom;
 using support::bits_of;
@@ -29,7 +30,8 @@ namespace {
 
 constexpr std::uint32_t infinity = 0x7F800000, quiet_nan = 0x7FC00000, largest_float = 0x7F7FFFFF;
 
-/// The lines of tests/golden/fp8/`file` without the first one, which is a comment, as streams of words.
+/// The lines of tests/golden/fp8/`file` without the first one, which is a comment, as streams of
+/// words.
 std::vector<std::istringstream> golden_lines(const std::string& file) {
   std::ifstream in(std::string(HEADROOM_TEST_DATA_DIR) + "/fp8/" + file);
   std::vector<std::istringstream> lines;
@@ -61,8 +63,8 @@ std::uint32_t scale_of(const Rule& rule, std::uint32_t amax, float fp8_max = 448
   rule.update(state, support::values_with<float>({amax})[0], fp8_max);
   return bits_of(state.scale);
 }
-/// The history of TransformerEngine: as long as the window, with zeros if it is not full. The first number is always 0, since
-/// the oldest amax leaves a step before it would be overwritten.
+/// The history of TransformerEngine: as long as the window, with zeros if it is not full. The first
+/// number is always 0, since the oldest amax leaves a step before it would be overwritten.
 std::vector<std::uint32_t> padded_history(const DelayedScaling::State& state, std::size_t size) {
   std::vector<std::uint32_t> bits = bits_of(state.history);
   bits.insert(bits.begin(), size, 0);
@@ -89,14 +91,17 @@ struct SlowDelayed {
     window.push_back(amax);
     while (window.size() > static_cast<std::size_t>(rule.history)) window.pop_front();
     std::uint32_t largest = 0;
-    for (const std::uint32_t bits : window) largest = bits <= infinity ? std::max(largest, bits) : largest;
+    for (const std::uint32_t bits : window)
+      largest = bits <= infinity ? std::max(largest, bits) : largest;
     const std::uint32_t chosen = rule.amax == Amax::max ? largest : amax;
     if (chosen == 0 || chosen >= infinity) return;
     using headroom::binary32;
     using headroom::binary64;
-    const auto wide = headroom::detail::bit_cast<double>(headroom::detail::convert_bits<binary32, binary64>(chosen));
+    const auto wide = headroom::detail::bit_cast<double>(
+        headroom::detail::convert_bits<binary32, binary64>(chosen));
     const double quotient = fp8_max * std::ldexp(1.0, -rule.margin) / wide;
-    const std::uint32_t rounded = headroom::detail::convert_bits<binary64, binary32>(bits_of(quotient));
+    const std::uint32_t rounded =
+        headroom::detail::convert_bits<binary64, binary32>(bits_of(quotient));
     scale = std::clamp(rounded, std::uint32_t{0x00800000}, largest_float);
   }
 };
@@ -136,15 +141,18 @@ TEST_CASE("CurrentScaling equals TransformerEngine, and TorchaoScaling equals to
       const float epsilon = file == "te_current.txt" ? read<float>(words) : 0.0F;
       const bool power_of_two = read<int>(words) != 0;
       const std::uint32_t amax = read_bits(words), scale = read_bits(words);
-      const std::uint32_t found = file == "te_current.txt" ? scale_of(CurrentScaling{epsilon, power_of_two}, amax, fp8_max)
-                                                           : scale_of(TorchaoScaling{power_of_two}, amax, fp8_max);
+      const std::uint32_t found =
+          file == "te_current.txt" ? scale_of(CurrentScaling{epsilon, power_of_two}, amax, fp8_max)
+                                   : scale_of(TorchaoScaling{power_of_two}, amax, fp8_max);
       wrong.expect(found == scale, [&] { return words.str(); });
     }
   }
   CHECK(wrong.first() == "");
 }
 
-TEST_CASE("DelayedScaling equals a slow window, also across a checkpoint, which keeps the newest amaxes") {
+TEST_CASE(
+    "DelayedScaling equals a slow window, also across a checkpoint, which keeps the newest "
+    "amaxes") {
   std::mt19937 random(1);
   Mismatches wrong;
   for (int run = 0; run < 300; ++run) {
@@ -162,7 +170,8 @@ TEST_CASE("DelayedScaling equals a slow window, also across a checkpoint, which 
       slow.update(bits_of(amax[0]), static_cast<double>(fp8_max));
       const std::vector<std::uint32_t> window(slow.window.begin(), slow.window.end());
       const bool same = bits_of(state.scale) == slow.scale && bits_of(state.history) == window;
-      wrong.expect(same, [&] { return "run " + std::to_string(run) + ", step " + std::to_string(step); });
+      wrong.expect(same,
+                   [&] { return "run " + std::to_string(run) + ", step " + std::to_string(step); });
       if (random() % 16 != 0) continue;
       if (rule.history > 1) rule.history -= static_cast<int>(random() % 2);
       slow.rule = rule;
@@ -183,7 +192,8 @@ TEST_CASE("DelayedScaling: an amax of 0, and by default of Inf and NaN, changes 
   }
   // Otherwise an Inf keeps the scale until it has left the history.
   rule.record_nonfinite = true;
-  const auto amaxes = support::values_with<float>({infinity, bits_of(1.0F), bits_of(1.0F), bits_of(1.0F)});
+  const auto amaxes =
+      support::values_with<float>({infinity, bits_of(1.0F), bits_of(1.0F), bits_of(1.0F)});
   for (const float& amax : amaxes) {
     CHECK(state.scale == 64.0F);
     rule.update(state, amax, 448.0F);
@@ -191,7 +201,9 @@ TEST_CASE("DelayedScaling: an amax of 0, and by default of Inf and NaN, changes 
   CHECK(state.scale == 448.0F);
 }
 
-TEST_CASE("DelayedScaling: the margin divides the scale by a power of two, and a quotient beyond float is the largest float") {
+TEST_CASE(
+    "DelayedScaling: the margin divides the scale by a power of two, and a quotient beyond float "
+    "is the largest float") {
   DelayedScaling rule;
   for (rule.margin = -64; rule.margin <= 64; ++rule.margin) {
     CHECK(scale_of(rule, bits_of(7.0F)) == bits_of(std::ldexp(64.0F, -rule.margin)));
@@ -200,32 +212,38 @@ TEST_CASE("DelayedScaling: the margin divides the scale by a power of two, and a
   CHECK(scale_of(rule, 1) == largest_float);
   CHECK(scale_of(rule, 0x00800000) == largest_float);
   rule.margin = 60;
-  CHECK(scale_of(rule, 1) == bits_of(std::ldexp(448.0F, 149 - 60)));  // subnormal amaxes count, also with flush-to-zero
+  // Subnormal amaxes count, also with flush-to-zero
+  CHECK(scale_of(rule, 1) == bits_of(std::ldexp(448.0F, 149 - 60)));
 }
 
 TEST_CASE("the scale is the correctly rounded quotient") {
   std::mt19937 random(2);
   Mismatches wrong;
   for (int i = 0; i < 20000; ++i) {
-    const auto amax = static_cast<std::uint32_t>((40 + random() % 180) << 23U | (random() & 0x7FFFFF));
+    const auto amax =
+        static_cast<std::uint32_t>((40 + random() % 180) << 23U | (random() & 0x7FFFFF));
     for (const double fp8_max : {448.0, 57344.0}) {
       // Of the quotient's neighbours none is nearer. The errors are exact in long double.
       const std::uint32_t scale = scale_of(CurrentScaling(), amax, static_cast<float>(fp8_max));
       const auto error = [&](std::uint32_t bits) {
         const auto factors = support::values_with<float>({bits, amax});
-        return std::fabs(static_cast<long double>(factors[0]) * static_cast<long double>(factors[1]) -
+        return std::fabs(static_cast<long double>(factors[0]) *
+                             static_cast<long double>(factors[1]) -
                          static_cast<long double>(fp8_max));
       };
       const bool nearest = error(scale) <= error(scale + 1) && error(scale) <= error(scale - 1);
-      wrong.expect(nearest && scale_of(DelayedScaling(), amax, static_cast<float>(fp8_max)) == scale &&
-                       scale_of(CurrentScaling{0.0F, true}, amax, static_cast<float>(fp8_max)) == (scale & 0xFF800000),
+      wrong.expect(nearest &&
+                       scale_of(DelayedScaling(), amax, static_cast<float>(fp8_max)) == scale &&
+                       scale_of(CurrentScaling{0.0F, true}, amax, static_cast<float>(fp8_max)) ==
+                           (scale & 0xFF800000),
                    [&] { return support::hex(amax); });
     }
   }
   CHECK(wrong.first() == "");
 }
 
-TEST_CASE("DelayedScaling::rescale moves amaxes and scale, by powers of two exactly and within float") {
+TEST_CASE(
+    "DelayedScaling::rescale moves amaxes and scale, by powers of two exactly and within float") {
   std::mt19937 random(3);
   DelayedScaling rule;
   rule.history = 8;
@@ -233,7 +251,8 @@ TEST_CASE("DelayedScaling::rescale moves amaxes and scale, by powers of two exac
     const int exponent = static_cast<int>(random() % 41) - 20;
     auto state = rule.start(), larger = rule.start();
     for (int step = 0; step < 12; ++step) {
-      const float amax = std::ldexp(1.0F + static_cast<float>(random() % 1000) / 1000.0F, static_cast<int>(random() % 40) - 20);
+      const float amax = std::ldexp(1.0F + static_cast<float>(random() % 1000) / 1000.0F,
+                                    static_cast<int>(random() % 40) - 20);
       rule.update(state, amax, 448.0F);
       rule.update(larger, std::ldexp(amax, exponent), 448.0F);
     }
@@ -264,14 +283,17 @@ TEST_CASE("rules: the error for a bad setting names it and its value") {
   CHECK(delayed(1, -65) == "headroom: margin is -65; it must be in [-64, 64]");
   CHECK((delayed(1, -64) + delayed(1 << 20, 64)).empty());
   const std::pair<std::uint32_t, const char*> epsilons[] = {
-      {bits_of(-1.0F), "-1"}, {infinity, "inf"}, {quiet_nan, "nan"}, {0, ""}, {largest_float, ""}, {0x80000000, ""}};
+      {bits_of(-1.0F), "-1"}, {infinity, "inf"}, {quiet_nan, "nan"}, {0, ""},
+      {largest_float, ""},    {0x80000000, ""}};
   for (const auto& [bits, text] : epsilons) {
     CurrentScaling rule;
     support::set_bits(rule.epsilon, bits);
-    const std::string expected = "headroom: epsilon is " + std::string(text) + "; it must be finite and at least 0";
+    const std::string expected =
+        "headroom: epsilon is " + std::string(text) + "; it must be finite and at least 0";
     CHECK(message_of([&] { rule.check(); }) == (*text == '\0' ? "" : expected));
   }
   CHECK(scale_of(CurrentScaling{-0.0F}, bits_of(7.0F)) == bits_of(64.0F));
   TorchaoScaling().check();
-  static_assert(!DelayedScaling::is_current && CurrentScaling::is_current && TorchaoScaling::is_current);
+  static_assert(!DelayedScaling::is_current && CurrentScaling::is_current &&
+                TorchaoScaling::is_current);
 }

@@ -37,20 +37,24 @@ template <class Tree>
 void randomize_each(Tree& tree, std::mt19937& random, unsigned rarity = 1U << 30) {
   headroom::for_each_leaf(tree, [&](auto& leaf) {
     const int low = static_cast<int>(random() % 20) - 10;
-    support::for_each_element(leaf, [&](float& element) { support::randomize(element, random, low, low + 4, rarity); });
+    support::for_each_element(
+        leaf, [&](float& element) { support::randomize(element, random, low, low + 4, rarity); });
   });
 }
 DelayedScaling random_rule(std::mt19937& random, const DelayedScaling&) {
   const auto amax = random() % 2 == 0 ? headroom::Amax::max : headroom::Amax::most_recent;
-  return {1 + static_cast<int>(random() % 5), amax, static_cast<int>(random() % 3), random() % 4 == 0};
+  return {1 + static_cast<int>(random() % 5), amax, static_cast<int>(random() % 3),
+          random() % 4 == 0};
 }
 CurrentScaling random_rule(std::mt19937& random, const CurrentScaling&) {
   return {random() % 2 == 0 ? 0.0F : 0.01F, random() % 2 == 0};
 }
-TorchaoScaling random_rule(std::mt19937& random, const TorchaoScaling&) { return {random() % 2 == 0}; }
+TorchaoScaling random_rule(std::mt19937& random, const TorchaoScaling&) {
+  return {random() % 2 == 0};
+}
 
-/// Runs of five steps with two calls each. In each run, one of two TensorScales goes through text once, between two steps or
-/// within one. Counts what they do not do alike.
+/// Runs of five steps with two calls each. In each run, one of two TensorScales goes through text
+/// once, between two steps or within one. Counts what they do not do alike.
 template <class To, class Rule>
 std::size_t wrong_resumed_runs(int runs) {
   std::mt19937 random(support::seed);
@@ -70,7 +74,8 @@ std::size_t wrong_resumed_runs(int runs) {
       auto tree = like;
       randomize_each(tree, random, random() % 4 == 0 ? 200 : 1U << 30);
       wrong += leaves_of(straight.quantize(tree)) == leaves_of(resumed.quantize(tree)) ? 0 : 1;
-      wrong += bits_of_all(straight.inverse_scales()) == bits_of_all(resumed.inverse_scales()) ? 0 : 1;
+      wrong +=
+          bits_of_all(straight.inverse_scales()) == bits_of_all(resumed.inverse_scales()) ? 0 : 1;
       for (auto* const scales : {&straight, &resumed}) {
         if (place % 5 == 4) scales->loss_scale_changed(3.0F);
         if (place % 2 == 1) scales->update();
@@ -82,7 +87,8 @@ std::size_t wrong_resumed_runs(int runs) {
   return wrong;
 }
 
-/// Leaf by leaf, with a reducer and with several threads the results are those of the rule, applied to each leaf.
+/// Leaf by leaf, with a reducer and with several threads the results are those of the rule, applied
+/// to each leaf.
 template <class Rule>
 void check_current(const Rule& rule) {
   std::mt19937 random(support::seed);
@@ -111,14 +117,17 @@ void check_current(const Rule& rule) {
   for (const bool has_reducer : {false, true}) {
     TensorScales<float8_e4m3, Rule> current(tree.leaves, rule);
     if (has_reducer) current.set_reducer([](span<float>) {});
-    support::RandomTensors<float> before(support::large_shapes, random, 1);  // whose maxima must not count
+    // Whose maxima must not count
+    support::RandomTensors<float> before(support::large_shapes, random, 1);
     randomize_each(before.leaves, random);
     (void)current.quantize_into(before.leaves, codes.leaves);
     for (int threads = 1; threads <= 4; ++threads) {
       codes.clear();
-      const headroom::GradientReport report = current.quantize_into(tree.leaves, codes.leaves, headroom::parallel(threads));
+      const headroom::GradientReport report =
+          current.quantize_into(tree.leaves, codes.leaves, headroom::parallel(threads));
       CHECK((!report.finite && bits_of(report.max_abs) == binary64::infinity_bits));
-      for (std::size_t leaf = 0; leaf < count; ++leaf) CHECK(bits_of(codes.memories[leaf]) == expected[leaf]);
+      for (std::size_t leaf = 0; leaf < count; ++leaf)
+        CHECK(bits_of(codes.memories[leaf]) == expected[leaf]);
       current.update();  // does nothing
       CHECK(bits_of_all(current.max_abs()) == amaxes);
       CHECK(bits_of_all(current.scales()) == bits_of(factors));
@@ -129,7 +138,8 @@ void check_current(const Rule& rule) {
 
 }  // namespace
 
-TEST_CASE("TensorScales: 1,000 runs that are resumed in the middle have the bits of those that are not") {
+TEST_CASE(
+    "TensorScales: 1,000 runs that are resumed in the middle have the bits of those that are not") {
   const int runs = support::cases(250);
   CHECK(wrong_resumed_runs<float8_e4m3, DelayedScaling>(runs) == 0);
   CHECK(wrong_resumed_runs<float8_e5m2, DelayedScaling>(runs) == 0);
@@ -137,31 +147,38 @@ TEST_CASE("TensorScales: 1,000 runs that are resumed in the middle have the bits
   CHECK(wrong_resumed_runs<float8_e5m2, TorchaoScaling>(runs) == 0);
 }
 
-TEST_CASE("TensorScales with a rule of the current step: one pass, two passes and several threads have the same bits") {
+TEST_CASE(
+    "TensorScales with a rule of the current step: one pass, two passes and several threads have "
+    "the same bits") {
   check_current(CurrentScaling());
   check_current(TorchaoScaling());
 }
 
 TEST_CASE("TensorScales, delayed: the amax of a step is the largest of all its calls") {
-  TensorScales<float8_e4m3> scales(std::vector<Floats>(2), DelayedScaling{2, headroom::Amax::most_recent});
+  TensorScales<float8_e4m3> scales(std::vector<Floats>(2),
+                                   DelayedScaling{2, headroom::Amax::most_recent});
   const auto bits = [](float a, float b) { return bits_of(Floats{a, b}); };
   for (const Floats& step : {Floats{7.0F, 1.0F, 3.5F, 0.875F}, Floats{1.0F, 0.4375F, 3.5F, 0.0F}}) {
     const Bits scales_before = bits_of_all(scales.scales());
     std::vector<std::vector<float8_e4m3>> codes;
-    for (std::size_t i = 0; i < 4; i += 2) codes = scales.quantize(std::vector<Floats>{{step[i]}, {step[i + 1]}});
-    CHECK(bits_of_all(scales.max_abs()) == bits(std::max(step[0], step[2]), std::max(step[1], step[3])));
+    for (std::size_t i = 0; i < 4; i += 2)
+      codes = scales.quantize(std::vector<Floats>{{step[i]}, {step[i + 1]}});
+    CHECK(bits_of_all(scales.max_abs()) ==
+          bits(std::max(step[0], step[2]), std::max(step[1], step[3])));
     CHECK(bits_of_all(scales.scales()) == scales_before);
     scales.update();
     CHECK(bits_of_all(scales.max_abs()) == bits(0.0F, 0.0F));
     // What the last call has written can still be dequantized.
-    CHECK(headroom::dequantize<float>(codes, scales.inverse_scales()) == std::vector<Floats>{{step[2]}, {step[3]}});
+    CHECK(headroom::dequantize<float>(codes, scales.inverse_scales()) ==
+          std::vector<Floats>{{step[2]}, {step[3]}});
   }
   CHECK(bits_of_all(scales.scales()) == bits(128.0F, 1024.0F));
   scales.update();  // a step without a call changes nothing
   CHECK(bits_of_all(scales.scales()) == bits(128.0F, 1024.0F));
 }
 
-TEST_CASE("TensorScales: a change of the loss scale before update or after it gives the same scales") {
+TEST_CASE(
+    "TensorScales: a change of the loss scale before update or after it gives the same scales") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 100; ++run) {
     const Floats like(20);
@@ -186,14 +203,17 @@ TEST_CASE("TensorScales: a change of the loss scale before update or after it gi
     }
   }
   TensorScales<float8_e5m2> scales(Floats(1));
-  for (const float& ratio :
-       support::values_with<float>({0, bits_of(-2.0F), binary32::infinity_bits, binary32::quiet_nan_bits})) {
+  for (const float& ratio : support::values_with<float>(
+           {0, bits_of(-2.0F), binary32::infinity_bits, binary32::quiet_nan_bits})) {
     CHECK(message_of([&] { scales.loss_scale_changed(ratio); }) ==
-          "headroom: ratio is " + headroom::detail::to_text(double{ratio}) + "; it must be positive and finite");
+          "headroom: ratio is " + headroom::detail::to_text(double{ratio}) +
+              "; it must be positive and finite");
   }
 }
 
-TEST_CASE("TensorScales: a tree that does not fit and a bad setting are errors, and nothing has been written") {
+TEST_CASE(
+    "TensorScales: a tree that does not fit and a bad setting are errors, and nothing has been "
+    "written") {
   const auto tree = support::network_of(3.0F);
   TensorScales<float8_e4m3> scales(tree);
   (void)scales.quantize(tree);
@@ -224,7 +244,9 @@ struct Picky : CurrentScaling {
     CurrentScaling::update(state, amax, fp8_max);
   }
 };
-TEST_CASE("TensorScales: a call that throws changes no scale, no inverse scale and no largest magnitude") {
+TEST_CASE(
+    "TensorScales: a call that throws changes no scale, no inverse scale and no largest "
+    "magnitude") {
   const std::vector<Floats> good = {{1.0F, 2.0F}, {4.0F}}, bad = {{5.0F, 6.0F}, {3.0F}};
   for (const bool has_reducer : {false, true}) {
     TensorScales<float8_e4m3, Picky> scales(good);
@@ -243,7 +265,9 @@ TEST_CASE("TensorScales: a call that throws changes no scale, no inverse scale a
   }
 }
 
-TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers, is named and changes nothing") {
+TEST_CASE(
+    "TensorScales: a state of other paths or formats, or with bad numbers, is named and changes "
+    "nothing") {
   const auto tree = support::network_of(3.0F);
   TensorScales<float8_e4m3> scales(tree);
   (void)scales.quantize(tree);
@@ -252,13 +276,15 @@ TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers,
   const std::string before = text_of(scales), key = "scale of layers[0].bias";
   const StateDict good = scales.state_dict();
   const auto check = [&](const StateDict& state, const std::string& message) {
-    CHECK_THAT(message_of([&] { scales.load_state_dict(state); }), Catch::Matchers::ContainsSubstring(message));
+    CHECK_THAT(message_of([&] { scales.load_state_dict(state); }),
+               Catch::Matchers::ContainsSubstring(message));
     CHECK(text_of(scales) == before);
   };
   const auto list = [](const std::string& numbers) { return from_text("x = " + numbers).at("x"); };
   StateDict state = good;
-  for (const char* scale_and_magnitudes : {"[]", "[1]", "[0, 1]", "[-1, 1]", "[nan, 1]", "[inf, 1]", "[1, nan]", "[1e-60, 1]",
-                                           "[1, 1, nan]", "[1, -1]", "[1e60, 1]"}) {
+  for (const char* scale_and_magnitudes :
+       {"[]", "[1]", "[0, 1]", "[-1, 1]", "[nan, 1]", "[inf, 1]", "[1, nan]", "[1e-60, 1]",
+        "[1, 1, nan]", "[1, -1]", "[1e60, 1]"}) {
     state.set(key, list(scale_and_magnitudes));
     check(state, key + " is ");
   }
@@ -269,7 +295,8 @@ TEST_CASE("TensorScales: a state of other paths or formats, or with bad numbers,
   state = good;
   state.set("scale of other", list("[1, 1]"));
   check(state, "the key 'scale of other' is unknown");
-  check(TensorScales<float8_e5m2>(tree).state_dict(), "policy is \"scales of e5m2\"; it must be \"scales of e4m3\"");
+  check(TensorScales<float8_e5m2>(tree).state_dict(),
+        "policy is \"scales of e5m2\"; it must be \"scales of e4m3\"");
   check(StateDict(), "the key 'version' is missing");
 
   state = good;

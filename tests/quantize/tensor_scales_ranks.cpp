@@ -32,7 +32,8 @@ std::vector<float> random_leaf(std::mt19937& random) {
   std::vector<std::uint32_t> bits(random() % 40);
   const int low = static_cast<int>(random() % 40) - 20;
   const bool is_zero = random() % 5 == 0;
-  for (std::uint32_t& one : bits) one = is_zero ? 0 : support::random_magnitude<headroom::binary32>(random, low, low + 8);
+  for (std::uint32_t& one : bits)
+    one = is_zero ? 0 : support::random_magnitude<headroom::binary32>(random, low, low + 8);
   if (!bits.empty() && random() % 6 == 0) bits[random() % bits.size()] = special[random() % 3];
   return support::values_with<float>(bits);
 }
@@ -45,7 +46,8 @@ std::vector<Run> random_runs(std::mt19937& random, std::size_t ranks) {
       run.emplace_back();
       for (std::size_t i = 0; i < micro_batches; ++i) {
         run.back().emplace_back();
-        for (std::size_t leaf = 0; leaf < leaves; ++leaf) run.back().back().push_back(random_leaf(random));
+        for (std::size_t leaf = 0; leaf < leaves; ++leaf)
+          run.back().back().push_back(random_leaf(random));
       }
     }
   }
@@ -126,7 +128,8 @@ std::vector<std::uint8_t> joined(const std::vector<Result>& ranks, std::size_t l
   return codes;
 }
 
-/// One process with all elements reduces what the maximum of the ranks is. With that maximum, ranks have its scales and codes.
+/// One process with all elements reduces what the maximum of the ranks is. With that maximum, ranks
+/// have its scales and codes.
 template <class To, class Rule>
 void compare_ranks(const Rule& rule) {
   std::mt19937 random(support::seed);
@@ -146,7 +149,8 @@ void compare_ranks(const Rule& rule) {
       }
     }
     REQUIRE(largest == whole.reductions);
-    for (std::size_t leaf = 0; leaf < leaves; ++leaf) REQUIRE(joined(ranks, leaf) == whole.codes[leaf]);
+    for (std::size_t leaf = 0; leaf < leaves; ++leaf)
+      REQUIRE(joined(ranks, leaf) == whole.codes[leaf]);
     std::size_t calls = 0;  // one reduction of all leaves in each step, or in each call
     for (const auto& step : runs[0]) calls += Rule::is_current ? step.size() : 1;
     REQUIRE(largest.size() == calls);
@@ -155,7 +159,9 @@ void compare_ranks(const Rule& rule) {
 
 }  // namespace
 
-TEST_CASE("ranks with parts of each tensor get the scales and codes of one process that has all elements") {
+TEST_CASE(
+    "ranks with parts of each tensor get the scales and codes of one process that has all "
+    "elements") {
   headroom::DelayedScaling delayed;
   delayed.history = 4;
   compare_ranks<headroom::float8_e4m3>(delayed);

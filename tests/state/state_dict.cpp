@@ -16,7 +16,8 @@ using namespace headroom;
 TEST_CASE("a StateDict keeps its entries in order") {
   StateDict dict = {{"z", 1}, {"a", 2.5}, {"m", "text"}};
   std::string keys;
-  for (const auto& [key, value] : dict) keys += key + (value.is_integer() ? "i" : value.is_real() ? "r" : "t");
+  for (const auto& [key, value] : dict)
+    keys += key + (value.is_integer() ? "i" : value.is_real() ? "r" : "t");
   CHECK(keys == "ziarmt");
   CHECK(dict.size() == 3);
   dict["b"] = 4;
@@ -56,18 +57,22 @@ TEST_CASE("values are equal if their kinds and bits are equal") {
 TEST_CASE("reading a value as another kind is an error that names the value") {
   const StateValue values[] = {7, 2.5, "seven", true, std::vector<double>{1.0, 0.5}};
   const char* const texts[] = {"7", "2.5", "\"seven\"", "true", "[1.0, 0.5]"};
-  const char* const kinds[] = {"a whole number", "a real number", "a text", "true or false", "a list of numbers"};
-  void (*const read[])(const StateValue&) = {
-      [](const StateValue& value) { (void)value.integer(); }, [](const StateValue& value) { (void)value.real(); },
-      [](const StateValue& value) { (void)value.text(); }, [](const StateValue& value) { (void)value.boolean(); },
-      [](const StateValue& value) { (void)value.list(); }};
+  const char* const kinds[] = {"a whole number", "a real number", "a text", "true or false",
+                               "a list of numbers"};
+  void (*const read[])(const StateValue&) = {[](const StateValue& value) { (void)value.integer(); },
+                                             [](const StateValue& value) { (void)value.real(); },
+                                             [](const StateValue& value) { (void)value.text(); },
+                                             [](const StateValue& value) { (void)value.boolean(); },
+                                             [](const StateValue& value) { (void)value.list(); }};
   for (std::size_t i = 0; i < 5; ++i) {
     for (std::size_t j = 0; j < 5; ++j) {
-      const std::string expected = std::string("headroom: a value of a state is ") + texts[i] + "; it must be " + kinds[j];
+      const std::string expected =
+          std::string("headroom: a value of a state is ") + texts[i] + "; it must be " + kinds[j];
       CHECK(support::message_of([&] { read[j](values[i]); }) == (i == j ? "" : expected));
     }
   }
-  CHECK((values[0].integer() == 7 && values[1].real() == 2.5 && values[2].text() == "seven" && values[3].boolean()));
+  CHECK((values[0].integer() == 7 && values[1].real() == 2.5 && values[2].text() == "seven" &&
+         values[3].boolean()));
   CHECK((values[4].is_list() && values[4].list().size() == 2 && StateValue().integer() == 0));
 }
 
@@ -75,12 +80,14 @@ TEST_CASE("reading a value as another kind is an error that names the value") {
 template <class T>
 constexpr bool is_value = std::is_constructible_v<StateValue, T>;
 static_assert(!is_value<char> && !is_value<int*>);
-static_assert(is_value<std::int8_t> && is_value<std::uint8_t> && is_value<bool> && is_value<const char*> && is_value<char[2]>);
+static_assert(is_value<std::int8_t> && is_value<std::uint8_t> && is_value<bool> &&
+              is_value<const char*> && is_value<char[2]>);
 
 TEST_CASE("the largest whole number is 2^63 - 1") {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   CHECK(StateValue(most).integer() == std::numeric_limits<std::int64_t>::max());
-  CHECK_THAT(support::message_of([] { (void)StateValue(most + 1); }), ContainsSubstring("9223372036854775808 is too large"));
+  CHECK_THAT(support::message_of([] { (void)StateValue(most + 1); }),
+             ContainsSubstring("9223372036854775808 is too large"));
   CHECK(StateValue(std::numeric_limits<std::uint32_t>::max()).integer() == 4294967295);
 }
 
@@ -88,8 +95,12 @@ TEST_CASE("a repeated key, a missing key and a number that is too large are erro
   StateDict dict = {{"a", 1}};
   CHECK_THAT(support::message_of([&] { dict.add("a", 2); }),
              ContainsSubstring("the key 'a' is there twice, the second time with 2"));
-  CHECK_THAT(support::message_of([&] { (void)dict.at("b"); }), ContainsSubstring("the key 'b' is missing"));
-  CHECK_THAT(support::message_of([] { (void)StateDict({{"a", 1}, {"a", "x"}}); }), ContainsSubstring("second time with \"x\""));
+  CHECK_THAT(support::message_of([&] { (void)dict.at("b"); }),
+             ContainsSubstring("the key 'b' is missing"));
+  CHECK_THAT(support::message_of([] {
+               (void)StateDict({{"a", 1}, {"a", "x"}});
+             }),
+             ContainsSubstring("second time with \"x\""));
   CHECK_THAT(support::message_of([&] { dict.set("a", std::numeric_limits<std::uint64_t>::max()); }),
              ContainsSubstring("18446744073709551615 is too large"));
   CHECK(dict == StateDict{{"a", 1}});
@@ -108,7 +119,8 @@ TEST_CASE("states are equal if and only if their digests are equal") {
     for (const StateValue& value : values) {
       states.push_back({{key, value}});
       for (const char* other : keys) {
-        if (std::string(key) != other) states.push_back({{key, value}, {other, values[states.size() % count]}});
+        if (std::string(key) != other)
+          states.push_back({{key, value}, {other, values[states.size() % count]}});
       }
     }
   }
@@ -121,5 +133,6 @@ TEST_CASE("states are equal if and only if their digests are equal") {
 
 TEST_CASE("a digest is the same on every platform") {  // ranks may be built differently
   CHECK(digest({}) == 0xcbf29ce484222325);
-  CHECK(digest({{"version", 1}, {"policy", "x"}, {"scale", 0.5}, {"flag", true}}) == 0xf512ec9c03f87a66);
+  CHECK(digest({{"version", 1}, {"policy", "x"}, {"scale", 0.5}, {"flag", true}}) ==
+        0xf512ec9c03f87a66);
 }

@@ -36,14 +36,20 @@ struct Comma : std::numpunct<char> {
 
 }  // namespace
 
-TEST_CASE("every number is read back from its text with the same bits, NaN and subnormals excepted") {
+TEST_CASE(
+    "every number is read back from its text with the same bits, NaN and subnormals excepted") {
   std::mt19937 random(support::seed);
-  for (std::uint64_t upper = 0; upper < 0x10000; ++upper) {  // every sign and exponent, with four bits of fraction
-    const std::uint64_t low = upper % 3 == 0 ? 0 : (std::uint64_t{random()} << 16U | (random() & 0xFFFFU)) & 0xFFFFFFFFFFFFU;
-    const double value = with_bits(upper << 48U | (upper % 3 == 1 ? low & ~std::uint64_t{0xFFFFFF} : low));
+  // Every sign and exponent, with four bits of fraction
+  for (std::uint64_t upper = 0; upper < 0x10000; ++upper) {
+    const std::uint64_t low =
+        upper % 3 == 0 ? 0
+                       : (std::uint64_t{random()} << 16U | (random() & 0xFFFFU)) & 0xFFFFFFFFFFFFU;
+    const double value =
+        with_bits(upper << 48U | (upper % 3 == 1 ? low & ~std::uint64_t{0xFFFFFF} : low));
     const std::uint64_t magnitude = support::bits_of(value) & binary64::abs_mask;
     const StateDict dict = {{"x", value}};
-    if (magnitude <= binary64::mantissa_mask && magnitude != 0) continue;  // subnormals are not kept: see real_text
+    // Subnormals are not kept: see real_text
+    if (magnitude <= binary64::mantissa_mask && magnitude != 0) continue;
     if (magnitude > binary64::infinity_bits) {
       REQUIRE_THAT(to_text(dict), ContainsSubstring("nan"));
     } else {
@@ -54,12 +60,14 @@ TEST_CASE("every number is read back from its text with the same bits, NaN and s
 
 TEST_CASE("numbers are written in decimal") {
   const double least = with_bits(binary64::infinity_bits | binary64::sign_mask);
-  const StateDict dict = {{"reals", std::vector<double>{32768.0, -0.5, 0x1p-14, 0.1, double{0.1F}, 0x1p126, 1e22, -0.0, least}},
+  const StateDict dict = {{"reals", std::vector<double>{32768.0, -0.5, 0x1p-14, 0.1, double{0.1F},
+                                                        0x1p126, 1e22, -0.0, least}},
                           {"real", 32768.0},
                           {"least", std::numeric_limits<std::int64_t>::min()},
                           {"most", std::numeric_limits<std::int64_t>::max()}};
   const std::string text =
-      "reals = [32768.0, -0.5, 6.103515625e-05, 0.1, 0.10000000149011612, 8.507059173023462e+37, 1e+22, -0.0, -inf]\n"
+      "reals = [32768.0, -0.5, 6.103515625e-05, 0.1, 0.10000000149011612, 8.507059173023462e+37, "
+      "1e+22, -0.0, -inf]\n"
       "real = 32768.0\nleast = -9223372036854775808\nmost = 9223372036854775807\n";
   CHECK(to_text(dict) == text);
   CHECK(from_text(text) == dict);
@@ -68,7 +76,8 @@ TEST_CASE("numbers are written in decimal") {
 TEST_CASE("texts and keys with any bytes are read back") {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
-  const StateDict dict = {{all, all}, {"", ""}, {"a key", "a # \"value\" \\ = 3"}, {"plain.key-1/x", "\n"}};
+  const StateDict dict = {
+      {all, all}, {"", ""}, {"a key", "a # \"value\" \\ = 3"}, {"plain.key-1/x", "\n"}};
   CHECK(from_text(to_text(dict)) == dict);
   CHECK(to_text({{"a b", "x\n"}}) == "\"a b\" = \"x\\x0a\"\n");
 }
@@ -87,19 +96,24 @@ TEST_CASE("lines may end as on Windows") {
 }
 
 TEST_CASE("a list of numbers is in brackets") {
-  const StateDict dict = {{"scales", std::vector<double>{1.0, -0.0, 0.1}}, {"none", std::vector<double>()}};
+  const StateDict dict = {{"scales", std::vector<double>{1.0, -0.0, 0.1}},
+                          {"none", std::vector<double>()}};
   CHECK(to_text(dict) == "scales = [1.0, -0.0, 0.1]\nnone = []\n");
   CHECK(from_text(to_text(dict)) == dict);
   CHECK(value_of(" [ 1,2 ,\t3e0 ] # three") == StateValue(std::vector<double>{1.0, 2.0, 3.0}));
-  for (const char* bad : {"[", "[1", "[1,", "[1 2]", "[,1]", "[1,]", "[x]", "[\"1\"]", "[1] 2", "[[1]]", "[true]"}) {
+  for (const char* bad :
+       {"[", "[1", "[1,", "[1 2]", "[,1]", "[1,]", "[x]", "[\"1\"]", "[1] 2", "[[1]]", "[true]"}) {
     CHECK_THAT(error_of(std::string("a = ") + bad), ContainsSubstring(std::string("a = ") + bad));
   }
 }
 
 TEST_CASE("comments, spaces and other forms of numbers are read") {
-  const StateDict dict =
-      from_text("# a comment\n\n  growth_interval=500  # another\r\n\tgrowth_factor\t=\t1.5\nname = \"#\" #\nlast = 1e3");
-  CHECK(dict == StateDict{{"growth_interval", 500}, {"growth_factor", 1.5}, {"name", "#"}, {"last", 1000.0}});
+  const StateDict dict = from_text(
+      "# a comment\n\n  growth_interval=500  # another\r\n\tgrowth_factor\t=\t1.5\nname = \"#\" "
+      "#\nlast = 1e3");
+  CHECK(
+      dict ==
+      StateDict{{"growth_interval", 500}, {"growth_factor", 1.5}, {"name", "#"}, {"last", 1000.0}});
   CHECK(value_of("[0.1, 1E-3, 2., 0xA.8p+1, 0x1p1023, -0x0p0]") ==
         StateValue(std::vector<double>{0.1, 1e-3, 2.0, 21.0, 0x1p1023, -0.0}));
   CHECK(support::bits_of(value_of("0x10p-1074").real()) == 16);
@@ -108,23 +122,31 @@ TEST_CASE("comments, spaces and other forms of numbers are read") {
 }
 
 TEST_CASE("a line that cannot be read is an error that quotes it") {
-  CHECK_THAT(error_of("a = 1\nb = 2,5\n"), ContainsSubstring("line 2, 'b = 2,5': more than a value"));
+  CHECK_THAT(error_of("a = 1\nb = 2,5\n"),
+             ContainsSubstring("line 2, 'b = 2,5': more than a value"));
   CHECK_THAT(error_of("a"), ContainsSubstring("line 1, 'a': expected '=' after the key 'a'"));
   CHECK_THAT(error_of("= 1"), ContainsSubstring("expected a key"));
   CHECK_THAT(error_of("\xEF\xBB\xBFscale = 1"), ContainsSubstring("without a byte order mark"));
-  CHECK_THAT(error_of("a ="), ContainsSubstring("expected a number, a list of numbers or a \"text\" as value, found ''"));
+  CHECK_THAT(
+      error_of("a ="),
+      ContainsSubstring("expected a number, a list of numbers or a \"text\" as value, found ''"));
   CHECK_THAT(error_of("a = text"), ContainsSubstring("found 'text'"));
-  CHECK_THAT(error_of("a = 1\na = 2"), ContainsSubstring("line 2, 'a = 2': the key 'a' is there twice"));
+  CHECK_THAT(error_of("a = 1\na = 2"),
+             ContainsSubstring("line 2, 'a = 2': the key 'a' is there twice"));
   CHECK_THAT(error_of("a = \"x"), ContainsSubstring("a quote is not closed"));
   CHECK_THAT(error_of("a = \"\\x41"), ContainsSubstring("a quote is not closed"));
   for (const char* bad : {"\\n", "\\n41", "\\x4", "\\x4g"}) {
-    CHECK_THAT(error_of("a = \"" + std::string(bad) + '"'), ContainsSubstring("two hexadecimal digits"));
+    CHECK_THAT(error_of("a = \"" + std::string(bad) + '"'),
+               ContainsSubstring("two hexadecimal digits"));
   }
-  CHECK_THAT(error_of("a = " + std::string(10000000, 'x')), ContainsSubstring("'a = " + std::string(496, 'x') + "...': "));
+  CHECK_THAT(error_of("a = " + std::string(10000000, 'x')),
+             ContainsSubstring("'a = " + std::string(496, 'x') + "...': "));
   CHECK_THAT(error_of("a = 1 2"), ContainsSubstring("more than a value"));
-  CHECK_THAT(error_of("a = 9223372036854775808"), ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
-  for (const char* bad : {"1.2.3", "1e", "1x", "-", "--1", "+1", "1e999", "0x", "0x1p", "0x.p1", "0xgp1", "0x1p1x", "-0x-0p0",
-                          "0x1p--5", "0x1p1024", "infinity", "-NaN", "."}) {
+  CHECK_THAT(error_of("a = 9223372036854775808"),
+             ContainsSubstring("'9223372036854775808' is beyond 64 bits"));
+  for (const char* bad :
+       {"1.2.3", "1e", "1x", "-", "--1", "+1", "1e999", "0x", "0x1p", "0x.p1", "0xgp1", "0x1p1x",
+        "-0x-0p0", "0x1p--5", "0x1p1024", "infinity", "-NaN", "."}) {
     CHECK_THAT(error_of(std::string("a = ") + bad), ContainsSubstring(std::string("a = ") + bad));
   }
 }
@@ -144,7 +166,8 @@ TEST_CASE("a text does not depend on the locale") {
   const StateDict dict = {{"x", 0.5}, {"y", 1234567}, {"z", 1e-3}, {"w", 1234567.25}};
   const std::string text = to_text(dict);
   const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Comma));
-  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");  // null if it is not installed
+  // Null if it is not installed
+  const char* const c_locale = std::setlocale(LC_ALL, "de_DE.UTF-8");
   CHECK(to_text(dict) == text);
   CHECK(from_text(text) == dict);
   CHECK(value_of("1.5") == StateValue(1.5));

@@ -8,14 +8,16 @@
 
 #include "support/catch.hpp"
 
-// The checks that every adapter has to pass, for a tensor type with rows and columns. A case defines
+// The checks that every adapter has to pass, for a tensor type with rows and columns. A case
+// defines
 //
 //   value_type            the element type
 //   rows, cols
 //   make()                a tensor with undefined elements, or a view of a tensor that stays alive
 //   at(tensor, i, j)      a reference to an element
 //
-// The checks access elements through `at`, the library's own indexing. So they find an adapter that reads strides wrongly.
+// The checks access elements through `at`, the library's own indexing. So they find an adapter that
+// reads strides wrongly.
 
 namespace conformance {
 
@@ -25,7 +27,8 @@ inline float value_at(std::size_t i, std::size_t j) { return static_cast<float>(
 template <class Case, class Tensor>
 void fill(Tensor& tensor) {
   for (std::size_t i = 0; i < Case::rows; ++i) {
-    for (std::size_t j = 0; j < Case::cols; ++j) Case::at(tensor, i, j) = typename Case::value_type(value_at(i, j));
+    for (std::size_t j = 0; j < Case::cols; ++j)
+      Case::at(tensor, i, j) = typename Case::value_type(value_at(i, j));
   }
 }
 
@@ -51,14 +54,16 @@ void check_in_place() {
   const headroom::ConstantLossScale scale(4.0F);
   scale.scale_in_place(tensor);
   CHECK(wrong_elements<Case>(tensor, 4.0F) == 0);
-  const headroom::GradientReport report = scale.template unscale_in_place<headroom::allow_fp16_gradients>(tensor);
+  const headroom::GradientReport report =
+      scale.template unscale_in_place<headroom::allow_fp16_gradients>(tensor);
   CHECK(report.finite);
   CHECK(report.max_abs == static_cast<double>(value_at(Case::rows - 1, Case::cols - 1)));
   CHECK(wrong_elements<Case>(tensor, 1.0F) == 0);
 
   double sum = 0.0;
   for (std::size_t i = 0; i < Case::rows; ++i) {
-    for (std::size_t j = 0; j < Case::cols; ++j) sum += std::pow(static_cast<double>(value_at(i, j)), 2);
+    for (std::size_t j = 0; j < Case::cols; ++j)
+      sum += std::pow(static_cast<double>(value_at(i, j)), 2);
   }
   CHECK(headroom::measure(tensor).norm == Catch::Approx(std::sqrt(sum)).epsilon(1e-14));
 }
@@ -72,14 +77,16 @@ void check_every_element_is_seen() {
       fill<Case>(tensor);
       Case::at(tensor, i, j) = typename Case::value_type(std::numeric_limits<float>::infinity());
       const auto found = headroom::find_nonfinite(tensor);
-      const bool seen = !headroom::all_finite(tensor) && found && found->inf_count == 1 && found->nan_count == 0;
+      const bool seen =
+          !headroom::all_finite(tensor) && found && found->inf_count == 1 && found->nan_count == 0;
       missed += seen ? 0U : 1U;
     }
   }
   CHECK(missed == 0);
 }
 
-/// Destinations of another dtype: new tensors, and existing ones that may have another storage order.
+/// Destinations of another dtype: new tensors, and existing ones that may have another storage
+/// order.
 template <class Case, class Other>
 void check_other_dtype() {
   auto tensor = Case::make();

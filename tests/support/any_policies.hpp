@@ -34,10 +34,11 @@ template <class... Types>
 struct TypeList {};
 /// The types of headroom's policies.
 using PolicyTypes =
-    TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale, headroom::HysteresisScale,
-             headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
-             headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale, headroom::DeepSpeedLossScale,
-             headroom::CerebrasLossScale, headroom::FairseqLossScale, headroom::PaddleLossScale>;
+    TypeList<headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale,
+             headroom::HysteresisScale, headroom::BasicHysteresisScale<headroom::RefillOnGrowth>,
+             headroom::BasicHysteresisScale<headroom::RefillOnBackoff>, headroom::AmaxLossScale,
+             headroom::DeepSpeedLossScale, headroom::CerebrasLossScale, headroom::FairseqLossScale,
+             headroom::PaddleLossScale>;
 
 /// Calls `use` with the policy in `any`, which is one of headroom's.
 template <class Use, class... Policies>
@@ -51,7 +52,8 @@ void visit(const headroom::AnyLossScale& any, Use use) {
 
 /// Calls `use` with one policy of each type that has a configuration, with these settings.
 template <class Use, class... Policies>
-void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use, TypeList<Policies...>) {
+void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set, Use use,
+                       TypeList<Policies...>) {
   const auto use_one = [&](auto type) {
     using Policy = typename decltype(type)::type;
     if constexpr (headroom::detail::is_detected_v<config_t, Policy>) {
@@ -68,11 +70,14 @@ void for_each_adaptive(const headroom::LossScaleConfig& scale, SetOwnFields set,
   for_each_adaptive(scale, set, use, PolicyTypes());
 }
 
-/// One policy of each kind. No setting has its default value, and every counter leaves 0 within a few steps.
+/// One policy of each kind. No setting has its default value, and every counter leaves 0 within a
+/// few steps.
 inline std::vector<headroom::AnyLossScale> every_policy() {
   const headroom::LossScaleConfig scale{1000.0F, 5, 1.7, 0.3, 0.0123F, 12345.678F};
-  std::vector<headroom::AnyLossScale> policies = {headroom::NoOpLossScale(), headroom::ConstantLossScale(0.1F)};
-  for_each_adaptive(scale, {3, 0.1, true}, [&](const auto& policy) { policies.emplace_back(policy); });
+  std::vector<headroom::AnyLossScale> policies = {headroom::NoOpLossScale(),
+                                                  headroom::ConstantLossScale(0.1F)};
+  for_each_adaptive(scale, {3, 0.1, true},
+                    [&](const auto& policy) { policies.emplace_back(policy); });
   return policies;
 }
 

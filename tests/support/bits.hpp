@@ -13,11 +13,12 @@
 #include <type_traits>
 #include <vector>
 
-// Tests make, store and compare floating-point values as bits. Under -ffast-math the compiler assumes that a floating-point
-// variable, argument or return value is neither Inf nor NaN, and folds tests of it.
+// Tests make, store and compare floating-point values as bits. Under -ffast-math the compiler
+// assumes that a floating-point variable, argument or return value is neither Inf nor NaN, and
+// folds tests of it.
 
-// Under -ffast-math newer versions of clang warn about every function named infinity or quiet_NaN, also about those of the
-// 16-bit types, which return integers.
+// Under -ffast-math newer versions of clang warn about every function named infinity or quiet_NaN,
+// also about those of the 16-bit types, which return integers.
 #if defined(__clang__)
 #if __has_warning("-Wnan-infinity-disabled")
 #pragma clang diagnostic ignored "-Wnan-infinity-disabled"
@@ -29,8 +30,8 @@ namespace support {
 template <class T>
 using bits_type = typename headroom::detail::format_of<T>::bits_type;
 
-/// The empty asm hides where the bits come from. Without it, newer versions of clang fold tests of bits if they saw the
-/// floating-point value.
+/// The empty asm hides where the bits come from. Without it, newer versions of clang fold tests of
+/// bits if they saw the floating-point value.
 template <class T>
 bits_type<T> bits_of(const T& value) {
   __asm__ volatile("" : : "r"(&value) : "memory");
@@ -46,7 +47,8 @@ std::vector<bits_type<T>> bits_of(const std::vector<T>& values) {
 }
 template <class T>
 void set_bits(T& value, bits_type<T> bits) {
-  std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);  // void*, because g++ warns about memcpy into a class
+  // void*, because g++ warns about memcpy into a class
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof bits);
 }
 inline double with_bits(std::uint64_t bits) {
   double value = 0.0;
@@ -56,7 +58,8 @@ inline double with_bits(std::uint64_t bits) {
 template <class T>
 std::vector<T> values_with(const std::vector<bits_type<T>>& bits) {
   std::vector<T> values(bits.size());
-  if (!bits.empty()) std::memcpy(static_cast<void*>(values.data()), bits.data(), bits.size() * sizeof(T));
+  if (!bits.empty())
+    std::memcpy(static_cast<void*>(values.data()), bits.data(), bits.size() * sizeof(T));
   return values;
 }
 
@@ -86,13 +89,18 @@ AnyBits any_bits_of(const std::vector<T>& values) {
 /// The part of a format that is needed to compare its bits.
 struct Layout {
   std::uint64_t sign_mask, smallest_nan_bits;
-  [[nodiscard]] bool is_nan(std::uint64_t bits) const { return (bits & ~sign_mask) >= smallest_nan_bits; }
-  [[nodiscard]] bool same_bits(std::uint64_t a, std::uint64_t b) const { return a == b || (is_nan(a) && is_nan(b)); }
+  [[nodiscard]] bool is_nan(std::uint64_t bits) const {
+    return (bits & ~sign_mask) >= smallest_nan_bits;
+  }
+  [[nodiscard]] bool same_bits(std::uint64_t a, std::uint64_t b) const {
+    return a == b || (is_nan(a) && is_nan(b));
+  }
 };
 template <class Format>
 inline constexpr Layout layout_of{Format::sign_mask, Format::smallest_nan_bits};
 
-/// Inf and a quiet NaN with both signs, a signalling NaN, and the NaN of all ones. Only NaNs if the format has no Inf.
+/// Inf and a quiet NaN with both signs, a signalling NaN, and the NaN of all ones. Only NaNs if the
+/// format has no Inf.
 template <class Format>
 std::vector<typename Format::bits_type> nonfinite_bits() {
   using Bits = typename Format::bits_type;
@@ -123,7 +131,8 @@ template <class F, class... Formats>
 void for_each_storage_float(F f, headroom::detail::FormatList<Formats...>) {
   const auto if_stored = [&f](auto type) {  // neither built-in types nor two elements in a byte
     using Format = typename decltype(type)::type;
-    constexpr bool is_stored = sizeof(typename Format::bits_type) < sizeof(float) && !std::is_same_v<Format, headroom::e2m1>;
+    constexpr bool is_stored = sizeof(typename Format::bits_type) < sizeof(float) &&
+                               !std::is_same_v<Format, headroom::e2m1>;
     if constexpr (is_stored) f(type_tag<headroom::storage_float<Format>>{});
   };
   for_each_type<Formats...>(if_stored);
@@ -144,7 +153,8 @@ std::string name_of() {
   return "e" + std::to_string(Format::exponent_bits) + "m" + std::to_string(Format::mantissa_bits);
 }
 
-/// Counts mismatches in a loop in which CHECK would be too slow, and keeps the description of the first one:
+/// Counts mismatches in a loop in which CHECK would be too slow, and keeps the description of the
+/// first one:
 ///
 ///     INFO(wrong.first());
 ///     CHECK(wrong.count() == 0);

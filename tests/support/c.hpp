@@ -32,10 +32,12 @@ inline Scaler make_scaler(const headroom_loss_scale* policy = nullptr) {
   return {scaler, headroom_grad_scaler_free};
 }
 
-/// Everything that calls of the C interface may write, so that one comparison finds out whether they have.
+/// Everything that calls of the C interface may write, so that one comparison finds out whether
+/// they have.
 struct World {
   float fp32[4] = {1.0F, -2.0F, 3.0F, -4.0F}, wide_to[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  headroom::half fp16[4] = {headroom::half(5.0F), headroom::half(-6.0F), headroom::half(7.0F), headroom::half(8.0F)};
+  headroom::half fp16[4] = {headroom::half(5.0F), headroom::half(-6.0F), headroom::half(7.0F),
+                            headroom::half(8.0F)};
   double fp64[4] = {9.0, 10.0, 11.0, 12.0};
   int32_t integers[4] = {0x7F800000, 2, 3, 4};
   std::uint8_t narrow_to[8] = {};
@@ -51,27 +53,35 @@ struct World {
   char text[1000] = {};
 
   std::vector<headroom_tensor> list() {
-    return {flat(fp32, HEADROOM_FLOAT32), flat(fp16, HEADROOM_FLOAT16), flat(fp64, HEADROOM_FLOAT64), flat(integers, 32)};
+    return {flat(fp32, HEADROOM_FLOAT32), flat(fp16, HEADROOM_FLOAT16),
+            flat(fp64, HEADROOM_FLOAT64), flat(integers, 32)};
   }
   // Destinations of the first two.
-  std::vector<headroom_tensor> wide() { return {flat(wide_to, HEADROOM_FLOAT32), flat(wide_to + 4, HEADROOM_FLOAT32)}; }
+  std::vector<headroom_tensor> wide() {
+    return {flat(wide_to, HEADROOM_FLOAT32), flat(wide_to + 4, HEADROOM_FLOAT32)};
+  }
   std::vector<headroom_tensor> narrow() {
     return {flat(narrow_to, HEADROOM_FLOAT8_E4M3FN), flat(narrow_to + 4, HEADROOM_FLOAT8_E5M2)};
   }
-  static headroom_tensor flat(void* first, headroom_dtype dtype) { return {first, 4, dtype, 0, nullptr, nullptr}; }
+  static headroom_tensor flat(void* first, headroom_dtype dtype) {
+    return {first, 4, dtype, 0, nullptr, nullptr};
+  }
   [[nodiscard]] std::vector<unsigned char> bytes() const {
     const auto* const first = reinterpret_cast<const unsigned char*>(this);
     return {first, first + sizeof *this};
   }
 };
 
-/// Checks that `call` fails with the status and a message with the texts and one prefix, and that it has written nothing.
+/// Checks that `call` fails with the status and a message with the texts and one prefix, and that
+/// it has written nothing.
 template <class Call>
-void refuses(const World& world, headroom_status status, std::initializer_list<std::string> texts, const Call& call) {
+void refuses(const World& world, headroom_status status, std::initializer_list<std::string> texts,
+             const Call& call) {
   const auto before = world.bytes();
   CHECK(call() == status);
   CHECK(std::string(headroom_last_error()).rfind("headroom: ") == 0);
-  for (const std::string& text : texts) CHECK_THAT(headroom_last_error(), Catch::Matchers::ContainsSubstring(text));
+  for (const std::string& text : texts)
+    CHECK_THAT(headroom_last_error(), Catch::Matchers::ContainsSubstring(text));
   const bool is_unchanged = world.bytes() == before;
   CHECK(is_unchanged);
 }
@@ -80,7 +90,8 @@ struct WrongCall {
   std::function<headroom_status()> call;
 };
 inline void refuses_all(const World& world, const std::vector<WrongCall>& wrong) {
-  for (const WrongCall& one : wrong) refuses(world, HEADROOM_INVALID_ARGUMENT, {one.text}, one.call);
+  for (const WrongCall& one : wrong)
+    refuses(world, HEADROOM_INVALID_ARGUMENT, {one.text}, one.call);
 }
 
 using List = const headroom_tensor*;
@@ -94,19 +105,31 @@ inline const std::vector<InPlace> verbs_in_place = {
       return headroom_find_nonfinite(list, n, threads, nullptr, &found);
     },
     [](List list, auto n, auto threads, auto*) { return headroom_scale(list, n, 3.0, threads); },
-    [](List list, auto n, auto threads, auto* report) { return headroom_unscale(list, n, 3.0F, threads, report); },
+    [](List list, auto n, auto threads, auto* report) {
+      return headroom_unscale(list, n, 3.0F, threads, report);
+    },
     [](List list, auto n, auto threads, auto* report) {
       return headroom_unscale_and_clip(list, n, 3.0F, 0.5, threads, report);
     },
-    [](List list, auto n, auto threads, auto* report) { return headroom_clip(list, n, 0.5, threads, report); },
-    [](List list, auto n, auto threads, auto* report) { return headroom_measure(list, n, threads, report); },
+    [](List list, auto n, auto threads, auto* report) {
+      return headroom_clip(list, n, 0.5, threads, report);
+    },
+    [](List list, auto n, auto threads, auto* report) {
+      return headroom_measure(list, n, threads, report);
+    },
 };
 inline const float factors[] = {0.5F, 3.0F, 1.0F, 1.0F};
 /// The first three have no report. The last writes 8-bit dtypes.
 inline const std::vector<Into> verbs_into = {
-    [](List from, List to, auto n, auto threads, auto*) { return headroom_cast(from, to, n, 0, threads); },
-    [](List from, List to, auto n, auto threads, auto*) { return headroom_cast(from, to, n, 1, threads); },
-    [](List from, List to, auto n, auto threads, auto*) { return headroom_dequantize(from, to, n, factors, threads); },
+    [](List from, List to, auto n, auto threads, auto*) {
+      return headroom_cast(from, to, n, 0, threads);
+    },
+    [](List from, List to, auto n, auto threads, auto*) {
+      return headroom_cast(from, to, n, 1, threads);
+    },
+    [](List from, List to, auto n, auto threads, auto*) {
+      return headroom_dequantize(from, to, n, factors, threads);
+    },
     [](List from, List to, auto n, auto threads, auto* report) {
       return headroom_unscale_into(from, to, n, 3.0F, threads, report);
     },

@@ -16,7 +16,8 @@ std::string message_of(F f) {
   return {};
 }
 
-/// The message of the std::logic_error that `f` throws; empty if it throws nothing; "std::invalid_argument" if it throws one.
+/// The message of the std::logic_error that `f` throws; empty if it throws nothing;
+/// "std::invalid_argument" if it throws one.
 template <class F>
 std::string logic_error_of(F f) {
   try {

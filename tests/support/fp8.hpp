@@ -15,27 +15,33 @@
 #include "support/samples.hpp"
 #include "support/strided.hpp"
 
-// Slow references for 8-bit formats, by the words of the rules and with the exact numbers of support/reference.hpp, and trees
-// to compare with them.
+// Slow references for 8-bit formats, by the words of the rules and with the exact numbers of
+// support/reference.hpp, and trees to compare with them.
 
 namespace support {
 
 /// A magnitude beyond that of the largest number becomes it.
 template <class F>
 std::uint64_t saturated(std::uint64_t bits) {
-  return (bits & F::abs_mask) > F::largest_finite_bits ? (bits & F::sign_mask) | F::largest_finite_bits : bits;
+  return (bits & F::abs_mask) > F::largest_finite_bits
+             ? (bits & F::sign_mask) | F::largest_finite_bits
+             : bits;
 }
-/// element * factor, rounded to the compute format and then to F, saturated. A NaN keeps the sign of the element.
+/// element * factor, rounded to the compute format and then to F, saturated. A NaN keeps the sign
+/// of the element.
 template <class In, class F>
 Outcome quantized(typename In::bits_type element, float factor) {
-  if (is_nan<In>(element)) return {(element & In::sign_mask) != 0 ? 0x80U | F::quiet_nan_bits : F::quiet_nan_bits, false};
+  if (is_nan<In>(element))
+    return {(element & In::sign_mask) != 0 ? 0x80U | F::quiet_nan_bits : F::quiet_nan_bits, false};
   const Outcome outcome = compute<In, F>(&product, element, factor);
   return {saturated<F>(outcome.bits), outcome.met_subnormal};
 }
-/// Equal; or two NaNs; or a zero of the same sign if the program flushes subnormals and has met one.
+/// Equal; or two NaNs; or a zero of the same sign if the program flushes subnormals and has met
+/// one.
 template <class F>
 bool agrees(std::uint64_t actual, const Outcome& expected) {
-  const bool flushed = flushes_subnormals() && expected.met_subnormal && actual == (expected.bits & F::sign_mask);
+  const bool flushed =
+      flushes_subnormals() && expected.met_subnormal && actual == (expected.bits & F::sign_mask);
   return flushed || layout_of<F>.same_bits(actual, expected.bits);
 }
 
@@ -45,7 +51,8 @@ std::uint64_t largest_of(const Elements& elements) {
   std::uint64_t largest = 0;
   for (const std::uint64_t bits : elements) largest = std::max(largest, bits & Format::abs_mask);
   const auto bits = static_cast<typename Format::bits_type>(largest);
-  return is_finite<Format>(bits) ? nearest<headroom::binary64>(decode<Format>(bits)) : headroom::binary64::infinity_bits;
+  return is_finite<Format>(bits) ? nearest<headroom::binary64>(decode<Format>(bits))
+                                 : headroom::binary64::infinity_bits;
 }
 
 /// The byte of the scale of a block whose largest magnitude has these bits of a float.
@@ -64,9 +71,11 @@ int mx_scale_byte(std::uint32_t largest, headroom::MxScale rule) {
   int exponent = floor_log2(number) - (rule == MxScale::rceil ? 0 : floor_log2(max));
   const bool is_power_of_two = (number.significand & (number.significand - 1)) == 0;
   if (rule == MxScale::rceil || rule == MxScale::ceil) exponent += is_power_of_two ? 0 : 1;
-  if (rule == MxScale::even) {  // half a unit more, at the digits of the format, may reach the next power of two
+  // Half a unit more, at the digits of the format, may reach the next power of two
+  if (rule == MxScale::even) {
     const std::uint64_t half_unit = std::uint64_t{1} << (22 - F::mantissa_bits);
-    if (with_leading_one_at(23, number).significand + half_unit >= std::uint64_t{1} << 24) ++exponent;
+    if (with_leading_one_at(23, number).significand + half_unit >= std::uint64_t{1} << 24)
+      ++exponent;
     if (exponent + floor_log2(max) == 128) return 255;
   }
   return std::max(exponent + 127, 0);
@@ -83,9 +92,11 @@ MxRow mx_row(const std::vector<typename In::bits_type>& row, headroom::MxScale r
   for (std::size_t begin = 0; begin < row.size(); begin += 32) {
     const std::size_t end = std::min(begin + 32, row.size());
     std::uint64_t largest = 0;
-    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::uint64_t{row[i]} & In::abs_mask);
+    for (std::size_t i = begin; i < end; ++i)
+      largest = std::max(largest, std::uint64_t{row[i]} & In::abs_mask);
     const auto bits = static_cast<typename In::bits_type>(largest);
-    const int byte = is_finite<In>(bits) ? mx_scale_byte<F>(nearest<binary32>(decode<In>(bits)), rule) : 255;
+    const int byte =
+        is_finite<In>(bits) ? mx_scale_byte<F>(nearest<binary32>(decode<In>(bits)), rule) : 255;
     result.scales.push_back(byte);
     result.finite = result.finite && byte != 255;
     for (std::size_t i = begin; i < end; ++i) {
@@ -98,12 +109,14 @@ MxRow mx_row(const std::vector<typename In::bits_type>& row, headroom::MxScale r
   }
   return result;
 }
-inline constexpr headroom::MxScale mx_rules[] = {headroom::MxScale::floor, headroom::MxScale::rceil, headroom::MxScale::ceil,
-                                                 headroom::MxScale::even};
+inline constexpr headroom::MxScale mx_rules[] = {headroom::MxScale::floor, headroom::MxScale::rceil,
+                                                 headroom::MxScale::ceil, headroom::MxScale::even};
 
-/// Makes an element a number between 2^low and 2^high, with any sign; one in `rarity` is Inf, NaN or any pattern.
+/// Makes an element a number between 2^low and 2^high, with any sign; one in `rarity` is Inf, NaN
+/// or any pattern.
 template <class T>
-void randomize(T& element, std::mt19937& random, int low = -9, int high = 9, unsigned rarity = 1U << 30) {
+void randomize(T& element, std::mt19937& random, int low = -9, int high = 9,
+               unsigned rarity = 1U << 30) {
   using Format = headroom::detail::format_of<T>;
   auto bits = random_magnitude<Format>(random, low, high - 1);
   if (random() % rarity == 0) {
@@ -135,8 +148,8 @@ std::vector<AnyBits> leaves_of(const Tree& tree) {
 }
 
 using Shape = std::vector<std::ptrdiff_t>;
-/// Tensors of some shapes with random strides, some negative. Half of the tensors have gaps. The tree is `leaves`. `order` is
-/// the seed for the order of the dimensions in memory.
+/// Tensors of some shapes with random strides, some negative. Half of the tensors have gaps. The
+/// tree is `leaves`. `order` is the seed for the order of the dimensions in memory.
 template <class T>
 struct RandomTensors {
   std::vector<std::vector<T>> memories;
@@ -181,6 +194,7 @@ struct RandomTensors {
   }
 };
 /// Enough elements for four threads.
-inline const std::vector<Shape> large_shapes = {{200000}, {1}, {0}, {5, 7, 3}, {70001}, {33}, {1000, 300}};
+inline const std::vector<Shape> large_shapes = {{200000}, {1},  {0},        {5, 7, 3},
+                                                {70001},  {33}, {1000, 300}};
 
 }  // namespace support

@@ -5,8 +5,8 @@
 
 #include "support/samples.hpp"
 
-// The random numbers of tests that libFuzzer can run, too. Then tests/fuzz/support/generator.hpp takes the place of this
-// header.
+// The random numbers of tests that libFuzzer can run, too. Then tests/fuzz/support/generator.hpp
+// takes the place of this header.
 
 namespace support {
 

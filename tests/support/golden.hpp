@@ -21,7 +21,9 @@ struct Trace {
   std::vector<double> growth, hysteresis;  ///< empty if not recorded
 
   [[nodiscard]] double real(const char* argument) const { return arguments.at(argument); }
-  [[nodiscard]] std::int32_t whole(const char* argument) const { return static_cast<std::int32_t>(arguments.at(argument)); }
+  [[nodiscard]] std::int32_t whole(const char* argument) const {
+    return static_cast<std::int32_t>(arguments.at(argument));
+  }
 };
 
 /// The numbers of a line: value, value*count, or first..last, which counts up by one.
@@ -29,7 +31,8 @@ inline std::vector<double> numbers(std::istream& words) {
   std::vector<double> all;
   for (std::string word; words >> word;) {
     const std::size_t star = word.find('*'), dots = word.find("..");
-    const double first = std::stod(word), last = dots == std::string::npos ? first : std::stod(word.substr(dots + 2));
+    const double first = std::stod(word),
+                 last = dots == std::string::npos ? first : std::stod(word.substr(dots + 2));
     const std::size_t count = star == std::string::npos ? 1 : std::stoul(word.substr(star + 1));
     all.insert(all.end(), count, first);
     while (all.back() < last) all.push_back(all.back() + 1.0);

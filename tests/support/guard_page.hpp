@@ -8,10 +8,12 @@
 
 namespace support {
 
-/// Whole pages of memory, at least `size` bytes, between two guard pages. Access to a guard page ends the program.
+/// Whole pages of memory, at least `size` bytes, between two guard pages. Access to a guard page
+/// ends the program.
 class GuardedMemory {
  public:
-  explicit GuardedMemory(std::size_t size) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
+  explicit GuardedMemory(std::size_t size)
+      : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
     size_ = (size + page_ - 1) / page_ * page_;
     void* mapped = mmap(nullptr, size_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) std::abort();

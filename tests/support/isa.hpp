@@ -12,7 +12,9 @@ namespace support {
 /// Makes the kernels use `isa` during its lifetime.
 class ScopedIsa {
  public:
-  explicit ScopedIsa(headroom::Isa isa) : before_(headroom::active_isa()) { headroom::force_isa(isa); }
+  explicit ScopedIsa(headroom::Isa isa) : before_(headroom::active_isa()) {
+    headroom::force_isa(isa);
+  }
   ~ScopedIsa() { headroom::force_isa(before_); }
   ScopedIsa(const ScopedIsa&) = delete;
   ScopedIsa& operator=(const ScopedIsa&) = delete;
@@ -21,9 +23,10 @@ class ScopedIsa {
   headroom::Isa before_;
 };
 
-/// Runs `body(isa)` for each instruction set of this CPU. The scalar one comes first, because many tests compare the others
-/// with it. The environment variable HEADROOM_TEST_ISA limits the loop to the scalar instruction set and the named one, which
-/// must be available. A failed check names the instruction set.
+/// Runs `body(isa)` for each instruction set of this CPU. The scalar one comes first, because many
+/// tests compare the others with it. The environment variable HEADROOM_TEST_ISA limits the loop to
+/// the scalar instruction set and the named one, which must be available. A failed check names the
+/// instruction set.
 template <class Body>
 void for_each_isa(Body body) {
   const char* const only = std::getenv("HEADROOM_TEST_ISA");

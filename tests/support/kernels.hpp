@@ -11,9 +11,11 @@ namespace support {
 
 /// Runs a kernel of the active instruction set on `n` contiguous elements.
 template <headroom::detail::Op op, class In, class Out>
-headroom::detail::Found run_kernel(const In* source, Out* destination, std::size_t n, double factor = 1.0) {
+headroom::detail::Found run_kernel(const In* source, Out* destination, std::size_t n,
+                                   double factor = 1.0) {
   using namespace headroom::detail;
-  const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};  // ignored if the kernel only reads
+  // Ignored if the kernel only reads
+  const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};
   Found found{0, 0.0};
   kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, false, found);
   return found;
@@ -31,7 +33,8 @@ template <class Source, class Destination>
 void scale_into(const Source& source, Destination&& destination, double factor) {
   using namespace headroom::detail;
   check_factor(factor);
-  (void)plan_and_run<ScaleOps, Access::into>(Pass{Op::scale, factor}, headroom::sequential, source, destination);
+  (void)plan_and_run<ScaleOps, Access::into>(Pass{Op::scale, factor}, headroom::sequential, source,
+                                             destination);
 }
 
 }  // namespace support

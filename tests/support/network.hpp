@@ -59,17 +59,20 @@ Network<T> random_network(std::mt19937& random) {
   return network;
 }
 
-/// Whether every floating-point element has exactly these bits, and all other members are unchanged.
+/// Whether every floating-point element has exactly these bits, and all other members are
+/// unchanged.
 template <class T>
 bool is_network_of(const Network<T>& network, const T& value) {
   const auto bits = bits_of(value);
   const auto all = [&](const std::vector<T>& values, std::size_t size) {
     return bits_of(values) == std::vector<bits_type<T>>(size, bits);
   };
-  return network.layers.size() == 2 && all(network.layers[0].weight, 3) && bits_of(network.layers[0].bias) == bits &&
-         network.layers[0].step == 1 && all(network.layers[1].weight, 1) && bits_of(network.layers[1].bias) == bits &&
-         network.layers[1].step == 2 && network.heads.size() == 2 && all(network.heads.at("decoder"), 2) &&
-         all(network.heads.at("encoder"), 4) && network.temperature && bits_of(*network.temperature) == bits &&
+  return network.layers.size() == 2 && all(network.layers[0].weight, 3) &&
+         bits_of(network.layers[0].bias) == bits && network.layers[0].step == 1 &&
+         all(network.layers[1].weight, 1) && bits_of(network.layers[1].bias) == bits &&
+         network.layers[1].step == 2 && network.heads.size() == 2 &&
+         all(network.heads.at("decoder"), 2) && all(network.heads.at("encoder"), 4) &&
+         network.temperature && bits_of(*network.temperature) == bits &&
          network.tokens == std::vector<int>{7, 8, 9} && network.frozen;
 }
 

@@ -10,7 +10,8 @@ namespace support {
 
 using Weights = std::vector<float>;
 
-/// Gradient descent. Its members gradients() and step() are all that a scaler needs. `step` returns the number of steps.
+/// Gradient descent. Its members gradients() and step() are all that a scaler needs. `step` returns
+/// the number of steps.
 struct Sgd {
   Weights weights;
   Weights grads;

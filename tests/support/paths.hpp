@@ -11,7 +11,8 @@ namespace support {
 template <class Tree>
 std::vector<std::string> paths_of(const Tree& tree) {
   std::vector<std::string> paths;
-  headroom::for_each_leaf_with_path(tree, [&](const std::string& path, const auto&) { paths.push_back(path); });
+  headroom::for_each_leaf_with_path(
+      tree, [&](const std::string& path, const auto&) { paths.push_back(path); });
   return paths;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// The precompiled header of the tests. Each test includes what it uses and does not rely on this file.
+// The precompiled header of the tests. Each test includes what it uses and does not rely on this
+// file.
 #include "support/catch.hpp"
 
 #include <algorithm>

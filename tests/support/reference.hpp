@@ -7,8 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-// Slow and exact references for rounding and arithmetic. From the headers they use only the layout of the formats. They compute
-// in integers and long doubles, which -ffast-math and flush-to-zero do not change here.
+// Slow and exact references for rounding and arithmetic. From the headers they use only the layout
+// of the formats. They compute in integers and long doubles, which -ffast-math and flush-to-zero do
+// not change here.
 
 namespace support {
 
@@ -23,8 +24,10 @@ template <class Format>
 Number decode(typename Format::bits_type bits) {
   const auto field = static_cast<int>((bits & Format::abs_mask) >> Format::mantissa_bits);
   const std::uint64_t fraction = bits & Format::mantissa_mask;
-  const std::uint64_t significand = field == 0 ? fraction : fraction + (std::uint64_t{1} << Format::mantissa_bits);
-  return {(bits & Format::sign_mask) != 0, significand, (field == 0 ? 1 : field) - Format::bias - Format::mantissa_bits};
+  const std::uint64_t significand =
+      field == 0 ? fraction : fraction + (std::uint64_t{1} << Format::mantissa_bits);
+  return {(bits & Format::sign_mask) != 0, significand,
+          (field == 0 ? 1 : field) - Format::bias - Format::mantissa_bits};
 }
 
 inline long double to_long_double(const Number& x) {
@@ -35,7 +38,8 @@ inline long double to_long_double(const Number& x) {
 /// The exponent of the leading 1 bit. x is not zero.
 inline int floor_log2(const Number& x) { return x.exponent + 63 - __builtin_clzll(x.significand); }
 
-/// The same number with the leading 1 bit of its significand at bit `top`. x is not zero, and no bit may be lost.
+/// The same number with the leading 1 bit of its significand at bit `top`. x is not zero, and no
+/// bit may be lost.
 inline Number with_leading_one_at(int top, Number x) {
   const int shift = top - (floor_log2(x) - x.exponent);
   x.significand = shift >= 0 ? x.significand << shift : x.significand >> -shift;
@@ -43,14 +47,16 @@ inline Number with_leading_one_at(int top, Number x) {
   return x;
 }
 
-/// x / y, truncated after more than 60 bits. x has at most 53 significant bits, and y at most 24. If truncation loses anything,
-/// the lowest bit of the result's significand is 1. This is enough to round correctly to any narrower format.
+/// x / y, truncated after more than 60 bits. x has at most 53 significant bits, and y at most 24.
+/// If truncation loses anything, the lowest bit of the result's significand is 1. This is enough to
+/// round correctly to any narrower format.
 inline Number quotient(Number x, Number y) {
   const bool negative = x.negative != y.negative;
   if (x.significand == 0) return {negative, 0, 0};
   x = with_leading_one_at(52, x);
   y = with_leading_one_at(23, y);
-  const std::uint64_t high = x.significand / y.significand, rest = (x.significand % y.significand) << 32;
+  const std::uint64_t high = x.significand / y.significand, rest = (x.significand % y.significand)
+                                                                   << 32;
   const std::uint64_t low = rest / y.significand;
   const bool cut_off = rest % y.significand != 0;
   return {negative, (((high << 32) + low) << 1) + (cut_off ? 1 : 0), x.exponent - y.exponent - 33};
@@ -62,9 +68,11 @@ inline Number product(Number x, Number y) {
   if (x.significand == 0 || y.significand == 0) return {negative, 0, 0};
   x = with_leading_one_at(52, x);
   y = with_leading_one_at(23, y);
-  const std::uint64_t high = (x.significand >> 24) * y.significand, low = (x.significand & 0xFFFFFF) * y.significand;
+  const std::uint64_t high = (x.significand >> 24) * y.significand,
+                      low = (x.significand & 0xFFFFFF) * y.significand;
   const bool cut_off = (low & 0xFFFF) != 0;
-  return {negative, (((high << 8) + (low >> 16)) << 1) + (cut_off ? 1 : 0), x.exponent + y.exponent + 15};
+  return {negative, (((high << 8) + (low >> 16)) << 1) + (cut_off ? 1 : 0),
+          x.exponent + y.exponent + 15};
 }
 
 /// The result of an overflow: Inf, or NaN if the format has no Inf.
@@ -90,18 +98,22 @@ typename Format::bits_type nearest(const Number& x) {
     units = x.significand << -dropped;
   } else if (dropped < 64) {
     units = x.significand >> dropped;
-    const std::uint64_t below = x.significand - (units << dropped), half_unit = std::uint64_t{1} << (dropped - 1);
+    const std::uint64_t below = x.significand - (units << dropped),
+                        half_unit = std::uint64_t{1} << (dropped - 1);
     if (below > half_unit || (below == half_unit && units % 2 == 1)) ++units;
   }
-  // The leading 1 bit of a normal number's `units` adds one to the exponent. So does a carry into the next binade.
-  const std::uint64_t binade = log2 < smallest_normal ? 0 : static_cast<std::uint64_t>(log2 + Format::bias - 1);
+  // The leading 1 bit of a normal number's `units` adds one to the exponent. So does a carry into
+  // the next binade.
+  const std::uint64_t binade =
+      log2 < smallest_normal ? 0 : static_cast<std::uint64_t>(log2 + Format::bias - 1);
   const std::uint64_t magnitude = (binade << Format::mantissa_bits) + units;
-  const bool overflows = binade >= std::uint64_t{1} << Format::exponent_bits || magnitude > Format::largest_finite_bits;
+  const bool overflows = binade >= std::uint64_t{1} << Format::exponent_bits ||
+                         magnitude > Format::largest_finite_bits;
   return static_cast<Bits>(sign | (overflows ? overflow<Format>() : magnitude));
 }
 
-/// The magnitudes of all finite values of an 8-bit or 16-bit format, indexed by their bits. One more element is the next
-/// magnitude that the format would have.
+/// The magnitudes of all finite values of an 8-bit or 16-bit format, indexed by their bits. One
+/// more element is the next magnitude that the format would have.
 template <class Format>
 std::vector<long double> all_magnitudes() {
   std::vector<long double> magnitudes;
@@ -109,7 +121,8 @@ std::vector<long double> all_magnitudes() {
     const int field = static_cast<int>(bits >> Format::mantissa_bits);
     const auto fraction = static_cast<long double>(bits & Format::mantissa_mask);
     const long double implicit_one = field == 0 ? 0.0L : std::ldexp(1.0L, Format::mantissa_bits);
-    magnitudes.push_back(std::ldexp(implicit_one + fraction, (field == 0 ? 1 : field) - Format::bias - Format::mantissa_bits));
+    magnitudes.push_back(std::ldexp(
+        implicit_one + fraction, (field == 0 ? 1 : field) - Format::bias - Format::mantissa_bits));
   }
   return magnitudes;
 }
@@ -117,13 +130,15 @@ std::vector<long double> all_magnitudes() {
 /// What a kernel has to store for one element.
 struct Outcome {
   std::uint64_t bits = 0;
-  /// The operand or the result is subnormal. In a program that flushes subnormals, a zero of the same sign is right as well.
+  /// The operand or the result is subnormal. In a program that flushes subnormals, a zero of the
+  /// same sign is right as well.
   bool met_subnormal = false;
 };
 
 /// Kernels compute in float, or in double if source or destination is double.
 template <class In, class Out>
-using compute_format = std::conditional_t<std::is_same_v<In, headroom::binary64> || std::is_same_v<Out, headroom::binary64>,
+using compute_format = std::conditional_t<std::is_same_v<In, headroom::binary64> ||
+                                              std::is_same_v<Out, headroom::binary64>,
                                           headroom::binary64, headroom::binary32>;
 
 template <class Compute>
@@ -131,8 +146,8 @@ bool is_subnormal_or_least(const Number& x) {
   return x.significand != 0 && floor_log2(x) <= 1 - Compute::bias;
 }
 
-/// operation(element, factor), rounded to the compute format, and then rounded to `Out`. `operation` is `quotient` or
-/// `product`.
+/// operation(element, factor), rounded to the compute format, and then rounded to `Out`.
+/// `operation` is `quotient` or `product`.
 template <class In, class Out>
 Outcome compute(Number (*operation)(Number, Number), typename In::bits_type element, float factor) {
   using Compute = compute_format<In, Out>;
@@ -142,14 +157,17 @@ Outcome compute(Number (*operation)(Number, Number), typename In::bits_type elem
   const auto sign = static_cast<Bits>(negative ? Out::sign_mask : 0);
   const auto magnitude = static_cast<typename In::bits_type>(element & In::abs_mask);
   const bool is_infinite = magnitude > In::largest_finite_bits && magnitude < In::smallest_nan_bits;
-  if (magnitude >= In::smallest_nan_bits || (is_infinite && divisor.significand == 0)) return {Out::quiet_nan_bits, false};
+  if (magnitude >= In::smallest_nan_bits || (is_infinite && divisor.significand == 0))
+    return {Out::quiet_nan_bits, false};
   if (is_infinite) return {std::uint64_t{sign} | overflow<Out>(), false};
 
   const Number wide = decode<In>(element);
   const Number exact = operation(wide, divisor);
-  const bool met_subnormal = is_subnormal_or_least<Compute>(wide) || is_subnormal_or_least<Compute>(exact);
+  const bool met_subnormal =
+      is_subnormal_or_least<Compute>(wide) || is_subnormal_or_least<Compute>(exact);
   const typename Compute::bits_type rounded = nearest<Compute>(exact);
-  if ((rounded & Compute::abs_mask) == Compute::infinity_bits) return {std::uint64_t{sign} | overflow<Out>(), false};
+  if ((rounded & Compute::abs_mask) == Compute::infinity_bits)
+    return {std::uint64_t{sign} | overflow<Out>(), false};
   return {nearest<Out>(decode<Compute>(rounded)), met_subnormal};
 }
 

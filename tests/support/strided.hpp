@@ -23,12 +23,14 @@ struct Strided {
   [[nodiscard]] T& at(std::size_t i) const {
     std::ptrdiff_t offset = 0;
     auto rest = static_cast<std::ptrdiff_t>(i);
-    for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d]) offset += rest % shape[d] * strides[d];
+    for (std::size_t d = shape.size(); d-- > 0; rest /= shape[d])
+      offset += rest % shape[d] * strides[d];
     return first[offset];
   }
 };
 
-/// A tensor type whose traits have only what is required. It has no `rebind`, so verbs cannot make new ones.
+/// A tensor type whose traits have only what is required. It has no `rebind`, so verbs cannot make
+/// new ones.
 template <class T>
 struct Bare {
   std::vector<T> elements;
@@ -44,7 +46,8 @@ struct headroom::tensor_traits<support::Strided<T>> {
   static std::size_t size(const support::Strided<T>& tensor) { return tensor.size(); }
   static Layout layout(const support::Strided<T>& tensor) {
     Layout layout;
-    for (std::size_t d = 0; d < tensor.shape.size(); ++d) layout.push(tensor.shape[d], tensor.strides[d]);
+    for (std::size_t d = 0; d < tensor.shape.size(); ++d)
+      layout.push(tensor.shape[d], tensor.strides[d]);
     return layout;
   }
   template <class To>

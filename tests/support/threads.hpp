@@ -8,7 +8,8 @@
 
 namespace support {
 
-/// Calls f() in this thread and in one of parallel(2). Each waits for the other, so one thread cannot make both calls.
+/// Calls f() in this thread and in one of parallel(2). Each waits for the other, so one thread
+/// cannot make both calls.
 template <class F>
 void in_two_threads(const F& f) {
   std::atomic<int> running{0};

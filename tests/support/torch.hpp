@@ -13,7 +13,8 @@
 
 namespace support {
 
-inline const std::vector<torch::ScalarType> dtypes = {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16};
+inline const std::vector<torch::ScalarType> dtypes = {torch::kFloat, torch::kDouble, torch::kHalf,
+                                                      torch::kBFloat16};
 inline const double infinity = std::numeric_limits<double>::infinity();
 
 inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {

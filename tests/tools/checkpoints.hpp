@@ -1,7 +1,7 @@
 #pragma once
 
-// What the test of convert_checkpoint needs: it makes and reads checkpoints, runs the program, and computes in plain scalar
-// code what the numbers are. Nothing here uses headroom.
+// What the test of convert_checkpoint needs: it makes and reads checkpoints, runs the program, and
+// computes in plain scalar code what the numbers are. Nothing here uses headroom.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,8 @@ inline float minifloat(unsigned bits, int exponent_bits, int mantissa_bits) {
   const bool is_negative = (bits >> (exponent_bits + mantissa_bits) & 1U) != 0;
   const float value = exponent == 0
                           ? std::ldexp(static_cast<float>(mantissa), 1 - bias - mantissa_bits)
-                          : std::ldexp(static_cast<float>(mantissa + (1 << mantissa_bits)), exponent - bias - mantissa_bits);
+                          : std::ldexp(static_cast<float>(mantissa + (1 << mantissa_bits)),
+                                       exponent - bias - mantissa_bits);
   return is_negative ? -value : value;
 }
 struct Kind {
@@ -57,10 +58,13 @@ inline Kind kind_of(const std::string& dtype) {
 }
 inline std::size_t bits_in(const std::string& dtype) {
   if (dtype == "BOOL") return 8;
-  return dtype == "E2M1" ? 4 : static_cast<std::size_t>(std::stoul(dtype.substr(dtype.find_first_of("123468"))));
+  return dtype == "E2M1"
+             ? 4
+             : static_cast<std::size_t>(std::stoul(dtype.substr(dtype.find_first_of("123468"))));
 }
 inline float number(unsigned bits, const std::string& dtype) {
-  if (dtype == "F8_E8M0") return bits == 0xFF ? std::nanf("") : std::ldexp(1.0F, static_cast<int>(bits) - 127);
+  if (dtype == "F8_E8M0")
+    return bits == 0xFF ? std::nanf("") : std::ldexp(1.0F, static_cast<int>(bits) - 127);
   const Kind kind = kind_of(dtype);
   const unsigned magnitude = bits & ((1U << (kind.exponent_bits + kind.mantissa_bits)) - 1);
   if (magnitude <= kind.largest) return minifloat(bits, kind.exponent_bits, kind.mantissa_bits);
@@ -71,7 +75,8 @@ inline float number(unsigned bits, const std::string& dtype) {
 inline const std::vector<float>& numbers(const std::string& dtype) {
   static std::map<std::string, std::vector<float>> tables;
   std::vector<float>& table = tables[dtype];
-  for (unsigned bits = 0; table.size() < std::size_t{1} << bits_in(dtype); ++bits) table.push_back(number(bits, dtype));
+  for (unsigned bits = 0; table.size() < std::size_t{1} << bits_in(dtype); ++bits)
+    table.push_back(number(bits, dtype));
   return table;
 }
 inline std::vector<float> decode(const Bytes& bytes, const std::string& dtype) {
@@ -89,15 +94,21 @@ inline std::vector<float> decode(const Bytes& bytes, const std::string& dtype) {
 /// The nearest, or that with an even code.
 inline unsigned nearest(float value, const Kind& kind, const std::vector<float>& table) {
   const unsigned sign = std::signbit(value) ? 1U << (kind.exponent_bits + kind.mantissa_bits) : 0;
-  if (std::isnan(value)) return kind.largest + (kind.exponent_bits == 4 ? 1 : (1U << (kind.mantissa_bits - 1)) + 1);
+  if (std::isnan(value))
+    return kind.largest + (kind.exponent_bits == 4 ? 1 : (1U << (kind.mantissa_bits - 1)) + 1);
   const double size = std::fabs(static_cast<double>(value)), largest = table[kind.largest];
   if (size >= largest) {
-    const bool overflows = !kind.saturates && size >= largest + (largest - static_cast<double>(table[kind.largest - 1])) / 2;
+    const bool overflows =
+        !kind.saturates &&
+        size >= largest + (largest - static_cast<double>(table[kind.largest - 1])) / 2;
     return sign + kind.largest + (overflows ? 1 : 0);
   }
-  const auto above = static_cast<unsigned>(std::upper_bound(table.begin(), table.begin() + kind.largest, size) - table.begin());
-  const double to_above = static_cast<double>(table[above]) - size, to_below = size - static_cast<double>(table[above - 1]);
-  return sign + (to_above < to_below || (to_above == to_below && above % 2 == 0) ? above : above - 1);
+  const auto above = static_cast<unsigned>(
+      std::upper_bound(table.begin(), table.begin() + kind.largest, size) - table.begin());
+  const double to_above = static_cast<double>(table[above]) - size,
+               to_below = size - static_cast<double>(table[above - 1]);
+  return sign +
+         (to_above < to_below || (to_above == to_below && above % 2 == 0) ? above : above - 1);
 }
 inline Bytes encode(const std::vector<float>& values, const std::string& dtype) {
   Bytes bytes(values.size() * bits_in(dtype) / 8, '\0');
@@ -106,7 +117,9 @@ inline Bytes encode(const std::vector<float>& values, const std::string& dtype) 
   const std::vector<float>& table = numbers(dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const unsigned code = nearest(values[i], kind_of(dtype), table);
-    if (dtype == "E2M1") bytes[i / 2] = static_cast<char>(static_cast<unsigned char>(bytes[i / 2]) | code << (4 * (i % 2)));
+    if (dtype == "E2M1")
+      bytes[i / 2] =
+          static_cast<char>(static_cast<unsigned char>(bytes[i / 2]) | code << (4 * (i % 2)));
     if (dtype != "E2M1") std::memcpy(&bytes[i * bits_in(dtype) / 8], &code, bits_in(dtype) / 8);
   }
   return bytes;
@@ -115,7 +128,8 @@ inline Bytes encode(const std::vector<float>& values, const std::string& dtype) 
 inline Bytes hex(const std::string& digits, std::size_t count = 1) {
   Bytes bytes;
   for (std::size_t n = 0; n < count; ++n)
-    for (std::size_t i = 0; i < digits.size(); i += 2) bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+    for (std::size_t i = 0; i < digits.size(); i += 2)
+      bytes += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
   return bytes;
 }
 inline std::size_t product(const Shape& shape) {
@@ -136,19 +150,22 @@ inline Bytes random_bytes(std::size_t n) {
 inline std::vector<float> random_numbers(std::size_t n) {
   std::vector<float> values(n);
   for (float& value : values)
-    value = std::ldexp(1.0F + static_cast<float>(engine()() % 8192) / 8192, static_cast<int>(engine()() % 8) - 4);
+    value = std::ldexp(1.0F + static_cast<float>(engine()() % 8192) / 8192,
+                       static_cast<int>(engine()() % 8) - 4);
   return values;
 }
 /// Exact, except that any NaN is any NaN of the dtype. Empty if all are equal.
 inline std::string difference(const Bytes& got, const Bytes& want, const std::string& dtype) {
-  if (got.size() != want.size()) return std::to_string(got.size()) + " bytes, not " + std::to_string(want.size());
+  if (got.size() != want.size())
+    return std::to_string(got.size()) + " bytes, not " + std::to_string(want.size());
   if (got == want) return "";
   const bool is_number = dtype == "F32" || dtype == "BF16" || dtype == "F16";
   const std::string as = is_number ? dtype : "F8_E8M0";
   const std::vector<float> a = decode(got, as), b = decode(want, as);
   for (std::size_t i = 0; i < a.size(); ++i) {
     const std::size_t width = bits_in(as) / 8;
-    if (got.compare(i * width, width, want, i * width, width) == 0 || (is_number && std::isnan(a[i]) && std::isnan(b[i])))
+    if (got.compare(i * width, width, want, i * width, width) == 0 ||
+        (is_number && std::isnan(a[i]) && std::isnan(b[i])))
       continue;
     std::ostringstream text;
     text << "element " << i << " of " << a.size() << " is " << a[i] << ", not " << b[i];
@@ -171,12 +188,15 @@ inline std::string crc32(const Bytes& bytes) {
 
 // ---- files ----
 
-/// A directory that is the current one and vanishes at the end, in memory if there is some: the program waits for disks.
+/// A directory that is the current one and vanishes at the end, in memory if there is some: the
+/// program waits for disks.
 struct Workplace {
   Workplace() {
     std::error_code ignored;
-    const bool is_fast = fs::space("/dev/shm", ignored).available > std::size_t{1} << 28 && !ignored;
-    std::string name = (is_fast ? "/dev/shm" : fs::temp_directory_path().string()) + "/convert_checkpoint_XXXXXX";
+    const bool is_fast =
+        fs::space("/dev/shm", ignored).available > std::size_t{1} << 28 && !ignored;
+    std::string name =
+        (is_fast ? "/dev/shm" : fs::temp_directory_path().string()) + "/convert_checkpoint_XXXXXX";
     path = ::mkdtemp(name.data());
     fs::current_path(path);
   }
@@ -191,7 +211,9 @@ inline Bytes contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-inline void put(const fs::path& path, const Bytes& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+inline void put(const fs::path& path, const Bytes& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 /// A safetensors file of any header.
 inline Bytes with_header(const std::string& header, const Bytes& data) {
   const std::uint64_t size = header.size();
@@ -204,12 +226,17 @@ struct Tensor {
   Bytes bytes;
   /// All bytes are 0x38: 1 in e4m3, a small number in others.
   Tensor(std::string of_name, std::string of_dtype, Shape of_shape)
-      : Tensor(std::move(of_name), of_dtype, of_shape, Bytes(product(of_shape) * bits_in(of_dtype) / 8, '\x38')) {}
+      : Tensor(std::move(of_name), of_dtype, of_shape,
+               Bytes(product(of_shape) * bits_in(of_dtype) / 8, '\x38')) {}
   Tensor(std::string of_name, std::string of_dtype, Shape of_shape, Bytes of_bytes)
-      : name(std::move(of_name)), dtype(std::move(of_dtype)), shape(std::move(of_shape)), bytes(std::move(of_bytes)) {}
+      : name(std::move(of_name)),
+        dtype(std::move(of_dtype)),
+        shape(std::move(of_shape)),
+        bytes(std::move(of_bytes)) {}
 };
-/// As "w.weight U8 [4,16]; w.weight_scale F32 [] 0.5". What follows the shape is the number of all elements of F32, or, in {},
-/// the bytes, or, after =, their hexadecimal digits, as in "v BF16 [3] = 803f*2 0000".
+/// As "w.weight U8 [4,16]; w.weight_scale F32 [] 0.5". What follows the shape is the number of all
+/// elements of F32, or, in {}, the bytes, or, after =, their hexadecimal digits, as in "v BF16 [3]
+/// = 803f*2 0000".
 inline std::vector<Tensor> tensors_of(const std::string& list) {
   std::vector<Tensor> tensors;
   std::istringstream items(list);
@@ -227,7 +254,8 @@ inline std::vector<Tensor> tensors_of(const std::string& list) {
     bytes.clear();
     for (std::istringstream runs(rest.substr(1)); runs >> digits;) {
       const std::size_t star = digits.find('*');
-      bytes += hex(digits.substr(0, star), star == digits.npos ? 1 : std::stoul(digits.substr(star + 1)));
+      bytes += hex(digits.substr(0, star),
+                   star == digits.npos ? 1 : std::stoul(digits.substr(star + 1)));
     }
   }
   return tensors;
@@ -246,8 +274,9 @@ struct Files {
     Bytes data;
     if (!metadata.is_null()) header["__metadata__"] = metadata;
     for (const Tensor& one : tensors) {
-      header[one.name] = {
-          {"dtype", one.dtype}, {"shape", one.shape}, {"data_offsets", {data.size(), data.size() + one.bytes.size()}}};
+      header[one.name] = {{"dtype", one.dtype},
+                          {"shape", one.shape},
+                          {"data_offsets", {data.size(), data.size() + one.bytes.size()}}};
       data += one.bytes;
     }
     const Bytes all = with_header(header.dump(), data);
@@ -283,7 +312,8 @@ inline std::map<std::string, Tensor> read(const fs::path& path, json* metadata =
         continue;
       }
       const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
-      found.emplace(name, Tensor(name, entry["dtype"], entry["shape"], all.substr(8 + size + begin, end - begin)));
+      found.emplace(name, Tensor(name, entry["dtype"], entry["shape"],
+                                 all.substr(8 + size + begin, end - begin)));
       map[name] = file.filename().string();
     }
   }
@@ -307,8 +337,10 @@ inline std::string describe(const fs::path& path) {
   std::string lines;
   for (const auto& [name, tensor] : read(path)) {
     std::string shape;
-    for (const std::size_t n : tensor.shape) shape += (shape.empty() ? "" : "x") + std::to_string(n);
-    lines += name + " " + tensor.dtype + " " + (shape.empty() ? "scalar" : shape) + " " + crc32(tensor.bytes) + "\n";
+    for (const std::size_t n : tensor.shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(n);
+    lines += name + " " + tensor.dtype + " " + (shape.empty() ? "scalar" : shape) + " " +
+             crc32(tensor.bytes) + "\n";
   }
   return lines;
 }
@@ -328,7 +360,9 @@ inline pid_t start(
   std::vector<char*> argv{const_cast<char*>(HEADROOM_TEST_PROGRAM)};
   for (const std::string& one : arguments) argv.push_back(const_cast<char*>(one.c_str()));
   argv.push_back(nullptr);
-  if (std::freopen("log.out", "w", stdout) == nullptr || std::freopen("log.err", "w", stderr) == nullptr) ::_exit(126);
+  if (std::freopen("log.out", "w", stdout) == nullptr ||
+      std::freopen("log.err", "w", stderr) == nullptr)
+    ::_exit(126);
   setup();
   ::execv(argv[0], argv.data());
   ::_exit(127);
@@ -336,7 +370,8 @@ inline pid_t start(
 inline Result finish(pid_t child) {
   int status = 0;
   ::waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), contents("log.out"), contents("log.err")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), contents("log.out"),
+          contents("log.err")};
 }
 inline Result run(
     const Texts& arguments, const Setup& setup = [] {}) {

@@ -1,5 +1,5 @@
-// Tests tools/convert_checkpoint as a program: it reads every layout and writes every format, says what is wrong with bad
-// checkpoints, and leaves nothing half written.
+// Tests tools/convert_checkpoint as a program: it reads every layout and writes every format, says
+// what is wrong with bad checkpoints, and leaves nothing half written.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -15,10 +15,12 @@
 namespace {
 
 using Expected = std::vector<Tensor>;
-const Texts formats = {"bf16", "fp16", "fp32", "fp8-128x128", "fp8-tensor", "mxfp8", "mxfp4", "nvfp4"};
+const Texts formats = {"bf16",       "fp16",  "fp32",  "fp8-128x128",
+                       "fp8-tensor", "mxfp8", "mxfp4", "nvfp4"};
 const fs::path golden = fs::path(HEADROOM_TEST_DATA_DIR) / "checkpoints";
 
-Result to(const std::string& format, const std::string& in, const std::string& out, const Texts& more = {}) {
+Result to(const std::string& format, const std::string& in, const std::string& out,
+          const Texts& more = {}) {
   Texts arguments{in, out, "--to", format};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const Result result = run(arguments);
@@ -39,7 +41,9 @@ Texts split(const std::string& list) {
   for (std::string item; std::getline(items, item, '|');) texts.push_back(item);
   return texts;
 }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 /// The program ends with `code`, its error has the texts, and it makes nothing.
 void ends(
     int code, const Texts& texts, const Texts& arguments, const Setup& setup = [] {}) {
@@ -52,29 +56,39 @@ void ends(
   }
   CHECK_FALSE((fs::exists("out") || fs::exists("out.part")));
 }
-json config_of(const std::string& out) { return json::parse(contents(fs::path(out) / "config.json")); }
+json config_of(const std::string& out) {
+  return json::parse(contents(fs::path(out) / "config.json"));
+}
 /// What config.json has under the first quantization_config, or is itself.
-json config(const std::string& quantization) { return {{"quantization_config", json::parse(quantization)}}; }
+json config(const std::string& quantization) {
+  return {{"quantization_config", json::parse(quantization)}};
+}
 
 // ---- numbers ----
 
 /// How a tensor NAME is stored: the names that follow a prefix, and the dtypes.
 struct Stored {
-  std::string name, codes, scales, level, dtype, scale_dtype, kind;  // kind: of the numbers. level: "" if there is none
+  // Kind: of the numbers. level: "" if there is none
+  std::string name, codes, scales, level, dtype, scale_dtype, kind;
 };
-/// Adds random codes and scales. Returns the tensor that they stand for. A block of 0 is all rows or columns.
-Tensor store(Files& files, const Stored& how, const std::string& prefix, const Shape& shape, const Shape& of_scales,
-             Shape block, bool is_finite) {
+/// Adds random codes and scales. Returns the tensor that they stand for. A block of 0 is all rows
+/// or columns.
+Tensor store(Files& files, const Stored& how, const std::string& prefix, const Shape& shape,
+             const Shape& of_scales, Shape block, bool is_finite) {
   const bool has_groups = has(how.codes, "blocks");
   const std::size_t columns = shape.back(), rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
   Shape stored = shape;
   stored.back() = shape.back() * bits_in(how.kind) / (has_groups ? 128 : bits_in(how.dtype));
   if (has_groups) stored.push_back(16);
-  Bytes codes = random_bytes(product(shape) * bits_in(how.kind) / 8), scales = random_bytes(product(of_scales));
+  Bytes codes = random_bytes(product(shape) * bits_in(how.kind) / 8),
+        scales = random_bytes(product(of_scales));
   for (char& code : codes)
-    while (is_finite && how.kind != "E2M1" && !std::isfinite(number(static_cast<unsigned char>(code), how.kind)))
+    while (is_finite && how.kind != "E2M1" &&
+           !std::isfinite(number(static_cast<unsigned char>(code), how.kind)))
       code = random_bytes(1)[0];
-  const std::string scale_kind = has(how.scale_dtype, "F") ? how.scale_dtype : block[1] == 16 ? "F8_E4M3" : "F8_E8M0";
+  const std::string scale_kind = has(how.scale_dtype, "F") ? how.scale_dtype
+                                 : block[1] == 16          ? "F8_E4M3"
+                                                           : "F8_E8M0";
   for (char& scale : scales)
     if (is_finite) scale = static_cast<char>(100 + static_cast<unsigned char>(scale) % 20);
   if (bits_in(scale_kind) > 8) scales = encode(random_numbers(product(of_scales)), scale_kind);
@@ -82,36 +96,50 @@ Tensor store(Files& files, const Stored& how, const std::string& prefix, const S
   std::vector<float> values = decode(codes, how.kind);
   if (block[0] == 0) block[0] = rows;
   if (block[1] == 0) block[1] = columns;
-  const std::size_t high = (rows + block[0] - 1) / block[0], wide = (columns + block[1] - 1) / block[1];
+  const std::size_t high = (rows + block[0] - 1) / block[0],
+                    wide = (columns + block[1] - 1) / block[1];
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t row = i / columns % rows,
-                      at = (i / columns / rows * high + row / block[0]) * wide + i % columns / block[1];
+                      at = (i / columns / rows * high + row / block[0]) * wide +
+                           i % columns / block[1];
     const float factor = factors[factors.size() == 1 ? 0 : at];
-    values[i] *= how.level.empty() ? factor : has(how.level, "global") ? factor / level[0] : factor * level[0];
+    values[i] *= how.level.empty()          ? factor
+                 : has(how.level, "global") ? factor / level[0]
+                                            : factor * level[0];
   }
-  files.add({prefix + how.codes, how.dtype, stored, codes}).add({prefix + how.scales, how.scale_dtype, of_scales, scales});
+  files.add({prefix + how.codes, how.dtype, stored, codes})
+      .add({prefix + how.scales, how.scale_dtype, of_scales, scales});
   if (!how.level.empty()) files.add({prefix + how.level, "F32", {}, encode(level, "F32")});
   return {prefix + how.name, "F32", shape, encode(values, "F32")};
 }
 /// With the last two dimensions in the other order.
 Tensor transposed(const Tensor& of, std::size_t bytes) {
   Tensor result = of;
-  const std::size_t columns = of.shape.back(), rows = of.shape[of.shape.size() - 2], matrix = rows * columns;
+  const std::size_t columns = of.shape.back(), rows = of.shape[of.shape.size() - 2],
+                    matrix = rows * columns;
   std::swap(result.shape[of.shape.size() - 2], result.shape.back());
   for (std::size_t i = 0; i < product(of.shape); ++i)
-    result.bytes.replace((i / matrix * matrix + i % columns * rows + i / columns % rows) * bytes, bytes, of.bytes, i * bytes,
-                         bytes);
+    result.bytes.replace((i / matrix * matrix + i % columns * rows + i / columns % rows) * bytes,
+                         bytes, of.bytes, i * bytes, bytes);
   return result;
 }
 /// What a tensor of floats becomes, by the rules in README.md.
 Expected converted(const Tensor& of, const std::string& format) {
   const std::vector<float> values = decode(of.bytes, "F32");
-  const std::map<std::string, std::string> plain = {{"bf16", "BF16"}, {"fp16", "F16"}, {"fp32", "F32"}};
+  const std::map<std::string, std::string> plain = {
+      {"bf16", "BF16"}, {"fp16", "F16"}, {"fp32", "F32"}};
   const auto found = plain.find(format);
-  const bool is_packed = format == "mxfp4" || format == "nvfp4", is_mx = format[0] == 'm', is_tensor = format == "fp8-tensor";
-  const std::size_t columns = of.shape.back(), width = format == "nvfp4" ? 16 : is_mx ? 32 : is_tensor ? columns : 128;
-  if (found != plain.end()) return {{of.name, found->second, of.shape, encode(values, found->second)}};
-  const std::size_t rows = of.shape[of.shape.size() - 2], height = is_mx || is_packed ? 1 : is_tensor ? rows : 128;
+  const bool is_packed = format == "mxfp4" || format == "nvfp4", is_mx = format[0] == 'm',
+             is_tensor = format == "fp8-tensor";
+  const std::size_t columns = of.shape.back(), width = format == "nvfp4" ? 16
+                                                       : is_mx           ? 32
+                                                       : is_tensor       ? columns
+                                                                         : 128;
+  if (found != plain.end())
+    return {{of.name, found->second, of.shape, encode(values, found->second)}};
+  const std::size_t rows = of.shape[of.shape.size() - 2], height = is_mx || is_packed ? 1
+                                                                   : is_tensor        ? rows
+                                                                                      : 128;
   if (of.shape.size() != 2 || (height == 1 && columns % width != 0)) return converted(of, "bf16");
   const std::string kind = is_packed ? "E2M1" : "F8_E4M3";
   const float top = is_packed ? 6.0F : 448.0F;
@@ -123,25 +151,30 @@ Expected converted(const Tensor& of, const std::string& format) {
     for (std::size_t column = 0; column < columns; column += width) {
       std::vector<std::size_t> block;
       for (std::size_t i = row; i < std::min(rows, row + height); ++i)
-        for (std::size_t j = column; j < std::min(columns, column + width); ++j) block.push_back(i * columns + j);
+        for (std::size_t j = column; j < std::min(columns, column + width); ++j)
+          block.push_back(i * columns + j);
       float amax = 0.0F, scale = 1.0F;
       for (const std::size_t i : block) amax = std::max(amax, std::fabs(values[i]));
       if (format == "fp8-128x128") scale = 448.0F / amax;
       if (is_tensor) scale = decode(encode({amax / 448.0F}, "BF16"), "BF16")[0];
       if (is_mx) scale = std::ldexp(1.0F, -126);
       while (is_mx && top * scale < amax) scale *= 2.0F;
-      if (format == "nvfp4") scale = std::max(0x1p-9F, decode(encode({amax / (6.0F * level)}, "F8_E4M3"), "F8_E4M3")[0]);
+      if (format == "nvfp4")
+        scale = std::max(0x1p-9F, decode(encode({amax / (6.0F * level)}, "F8_E4M3"), "F8_E4M3")[0]);
       for (const std::size_t i : block) {
         if (format == "fp8-128x128") quotients[i] = values[i] * scale;
-        if (format != "fp8-128x128") quotients[i] = values[i] / (format == "nvfp4" ? scale * level : scale);
+        if (format != "fp8-128x128")
+          quotients[i] = values[i] / (format == "nvfp4" ? scale * level : scale);
       }
       scales.push_back(format == "fp8-128x128" ? 1.0F / scale : scale);
     }
   }
   Bytes bytes = encode(scales, format == "nvfp4" ? "F8_E4M3" : "F32");
   if (is_mx) bytes.clear();
-  for (std::size_t i = 0; is_mx && i < scales.size(); ++i) bytes += static_cast<char>(std::ilogb(scales[i]) + 127);
-  const Shape of_scales = is_tensor ? Shape{1} : Shape{(rows + height - 1) / height, (columns + width - 1) / width};
+  for (std::size_t i = 0; is_mx && i < scales.size(); ++i)
+    bytes += static_cast<char>(std::ilogb(scales[i]) + 127);
+  const Shape of_scales =
+      is_tensor ? Shape{1} : Shape{(rows + height - 1) / height, (columns + width - 1) / width};
   Expected result{{of.name + (is_packed ? "_packed" : ""),
                    is_packed ? "U8" : "F8_E4M3",
                    {rows, columns / (is_packed ? 2 : 1)},
@@ -151,53 +184,62 @@ Expected converted(const Tensor& of, const std::string& format) {
                    : format == "nvfp4" ? "F8_E4M3"
                                        : "F32",
                    of_scales, bytes}};
-  if (format == "nvfp4") result.push_back({of.name + "_global_scale", "F32", {1}, encode({1.0F / level}, "F32")});
+  if (format == "nvfp4")
+    result.push_back({of.name + "_global_scale", "F32", {1}, encode({1.0F / level}, "F32")});
   return result;
 }
 
 TEST_CASE("Every layout that is read, by hand") {
   const Workplace here;
   const std::string plain = "steps I64 [] = 0100000000000000; norm.weight F16 [1] = 003c";
-  Files{tensors_of(plain +
-                   "; a.weight F8_E4M3 [2,2] = 3840b87e; a.weight_scale F32 [1] 0.5; a.input_scale F32 [] 0"
-                   "; b.weight F8_E4M3 [2,2] = 38*4; b.weight_scale BF16 [2,1] = 0040 003f"
-                   "; c.weight F8_E4M3 [2,2] = 38*4; c.weight_scale_inv F8_E8M0 [1,1] = 80"
-                   "; d.blocks U8 [1,2,1,16] = 21*32; d.scales U8 [1,2,1] = 8081"
-                   "; e.weight_packed U8 [1,8] = 21*8; e.weight_scale F8_E4M3 [1,1] = 40; e.weight_global_scale F32 [1] 4"
-                   "; f.weight F8_E4M3 [1,32] = 38*32; f.weight_scale U8 [1,1] = 7e"
-                   "; g.weight U8 [1,16] = 21*16; g.weight_scale U8 [1,1] = 80"
-                   "; h.weight F8_E5M2 [1,1] = 3c; h.weight_scale F32 [] 3"
-                   "; k.weight U8 [1,8] = 21*8; k.weight_scale F8_E4M3 [1,1] = 40; k.weight_scale_2 F32 [] 0.5"
-                   "; l_blocks U8 [1,2,1,16] = 21*32; l_scales U8 [1,2,1] = 8081"
-                   "; m.weight U32 [1,4] = 21*16; m.scales U8 [1,1] = 80"
-                   "; n.weight U32 [1,8] = 38*32; n.scales U8 [1,1] = 7e"
-                   "; o.weight U32 [1,4] = 21*16; o.scales U8 [1,2] = 4038")}
+  Files{
+      tensors_of(
+          plain +
+          "; a.weight F8_E4M3 [2,2] = 3840b87e; a.weight_scale F32 [1] 0.5; a.input_scale F32 [] 0"
+          "; b.weight F8_E4M3 [2,2] = 38*4; b.weight_scale BF16 [2,1] = 0040 003f"
+          "; c.weight F8_E4M3 [2,2] = 38*4; c.weight_scale_inv F8_E8M0 [1,1] = 80"
+          "; d.blocks U8 [1,2,1,16] = 21*32; d.scales U8 [1,2,1] = 8081"
+          "; e.weight_packed U8 [1,8] = 21*8; e.weight_scale F8_E4M3 [1,1] = 40; "
+          "e.weight_global_scale F32 [1] 4"
+          "; f.weight F8_E4M3 [1,32] = 38*32; f.weight_scale U8 [1,1] = 7e"
+          "; g.weight U8 [1,16] = 21*16; g.weight_scale U8 [1,1] = 80"
+          "; h.weight F8_E5M2 [1,1] = 3c; h.weight_scale F32 [] 3"
+          "; k.weight U8 [1,8] = 21*8; k.weight_scale F8_E4M3 [1,1] = 40; k.weight_scale_2 F32 [] "
+          "0.5"
+          "; l_blocks U8 [1,2,1,16] = 21*32; l_scales U8 [1,2,1] = 8081"
+          "; m.weight U32 [1,4] = 21*16; m.scales U8 [1,1] = 80"
+          "; n.weight U32 [1,8] = 38*32; n.scales U8 [1,1] = 7e"
+          "; o.weight U32 [1,4] = 21*16; o.scales U8 [1,2] = 4038")}
       .write("in");
   for (const char* isa : {"", "scalar"}) {
     INFO("HEADROOM_ISA=" << isa);
     CHECK(run({"in", "out", "--to", "fp32"}, [&] { ::setenv("HEADROOM_ISA", isa, 1); }).code == 0);
-    expect("out", tensors_of(plain + "; a.weight F32 [2,2] = 0000003f 0000803f 000000bf 00006043"
-                                     "; b.weight F32 [2,2] = 00000040*2 0000003f*2"
-                                     "; c.weight F32 [2,2] 2"
-                                     "; d F32 [1,2,32] = 0000803f00000040*16 0000004000008040*16"
-                                     "; e.weight F32 [1,16] = 0000803e0000003f*8"
-                                     "; f.weight F32 [1,32] 0.5"
-                                     "; g.weight F32 [1,32] = 0000803f00000040*16"
-                                     "; h.weight F32 [1,1] 3"
-                                     "; k.weight F32 [1,16] = 0000003f0000803f*8"
-                                     "; l F32 [1,32,2] = 0000803f000000400000004000008040*16"
-                                     "; m.weight F32 [1,32] = 0000803f00000040*16"
-                                     "; n.weight F32 [1,32] 0.5"
-                                     "; o.weight F32 [1,32] = 0000803f00000040*8 0000003f0000803f*8"));
+    expect("out",
+           tensors_of(plain + "; a.weight F32 [2,2] = 0000003f 0000803f 000000bf 00006043"
+                              "; b.weight F32 [2,2] = 00000040*2 0000003f*2"
+                              "; c.weight F32 [2,2] 2"
+                              "; d F32 [1,2,32] = 0000803f00000040*16 0000004000008040*16"
+                              "; e.weight F32 [1,16] = 0000803e0000003f*8"
+                              "; f.weight F32 [1,32] 0.5"
+                              "; g.weight F32 [1,32] = 0000803f00000040*16"
+                              "; h.weight F32 [1,1] 3"
+                              "; k.weight F32 [1,16] = 0000003f0000803f*8"
+                              "; l F32 [1,32,2] = 0000803f000000400000004000008040*16"
+                              "; m.weight F32 [1,32] = 0000803f00000040*16"
+                              "; n.weight F32 [1,32] 0.5"
+                              "; o.weight F32 [1,32] = 0000803f00000040*8 0000003f0000803f*8"));
     fs::remove("out");
   }
 }
 
 TEST_CASE("Every format that is written, by hand") {
   const Workplace here;  // 448, 1 and 0.5; x.k_proj shares a scale of NVFP4 with x.q_proj
-  const std::string bias = "; o_proj.bias F32 [32] 1", head = "; lm_head.weight BF16 [1,32] = 803f*32",
-                    kept = "; x.k_proj.weight BF16 [1,32] = 803f*32", small = "; short.weight BF16 [1,24] = 803f*24";
-  Files{tensors_of("q_proj.weight F32 [2,64] = 0000e043*32 0000803f*32 0000003f*64; x.q_proj.weight BF16 [1,32] = e043*32"
+  const std::string bias = "; o_proj.bias F32 [32] 1",
+                    head = "; lm_head.weight BF16 [1,32] = 803f*32",
+                    kept = "; x.k_proj.weight BF16 [1,32] = 803f*32",
+                    small = "; short.weight BF16 [1,24] = 803f*24";
+  Files{tensors_of("q_proj.weight F32 [2,64] = 0000e043*32 0000803f*32 0000003f*64; "
+                   "x.q_proj.weight BF16 [1,32] = e043*32"
                    "; zeros.weight BF16 [1,32] = 0000*32" +
                    bias + head + kept + small)}
       .write("in");
@@ -206,7 +248,8 @@ TEST_CASE("Every format that is written, by hand") {
       {"fp16", "q_proj.weight F16 [2,64] = 005f*32 003c*32 0038*64"},
       {"fp32", "x.q_proj.weight F32 [1,32] = 0000e043*32"},
       {"fp8-128x128",
-       "q_proj.weight F8_E4M3 [2,64] = 7e*32 38*32 30*64; q_proj.weight_scale_inv F32 [1,1] 1; short.weight F8_E4M3 [1,24] = "
+       "q_proj.weight F8_E4M3 [2,64] = 7e*32 38*32 30*64; q_proj.weight_scale_inv F32 [1,1] 1; "
+       "short.weight F8_E4M3 [1,24] = "
        "7e*24"
        "; zeros.weight F8_E4M3 [1,32] = 00*32; zeros.weight_scale_inv F32 [1,1] 1" +
            head},
@@ -215,9 +258,11 @@ TEST_CASE("Every format that is written, by hand") {
        "; zeros.weight_scale F32 [1] 1; x.k_proj.weight F8_E4M3 [1,32] = 7e*32" +
            head},
       {"mxfp8",
-       "q_proj.weight F8_E4M3 [2,64] = 7e*32 78*96; q_proj.weight_scale U8 [2,2] = 7f777676; zeros.weight_scale U8 [1,1] = 00" +
+       "q_proj.weight F8_E4M3 [2,64] = 7e*32 78*96; q_proj.weight_scale U8 [2,2] = 7f777676; "
+       "zeros.weight_scale U8 [1,1] = 00" +
            head},
-      {"mxfp4", "q_proj.weight_packed U8 [2,32] = 66*64; q_proj.weight_scale U8 [2,2] = 867d7c7c" + small + head},
+      {"mxfp4", "q_proj.weight_packed U8 [2,32] = 66*64; q_proj.weight_scale U8 [2,2] = 867d7c7c" +
+                    small + head},
       {"nvfp4",
        "q_proj.weight_packed U8 [2,32] = 77*64; q_proj.weight_scale F8_E4M3 [2,4] = 7e*2 38*2 30*4"
        "; q_proj.weight_global_scale F32 [1] 6; x.k_proj.weight_global_scale F32 [1] 6"
@@ -226,7 +271,8 @@ TEST_CASE("Every format that is written, by hand") {
   for (const auto& [format, tensors] : wanted) {
     to(format, "in", format);
     const auto found = read(format);
-    for (const Tensor& one : tensors_of(tensors + bias)) CHECK(format + differs(found, one) == format);
+    for (const Tensor& one : tensors_of(tensors + bias))
+      CHECK(format + differs(found, one) == format);
   }
   to("fp8-tensor", "in", "kept", {"--keep", "x.*", "--keep", "z*", "--threads", "1"});
   CHECK(differs(read("kept"), tensors_of(kept.substr(2))[0]) == "");
@@ -243,7 +289,8 @@ TEST_CASE("Every format that is written, by hand") {
 
 TEST_CASE("It says what was lost") {
   const Workplace here;
-  Files{tensors_of("w.weight F32 [1,4] = fffedb2e 00247449 00000000 000080bf")}.write("extremes");  // 1e-10, 1e6, 0, -1
+  // 1e-10, 1e6, 0, -1
+  Files{tensors_of("w.weight F32 [1,4] = fffedb2e 00247449 00000000 000080bf")}.write("extremes");
   CHECK(has(to("fp16", "extremes", "out16").out, "\n1 became zero, 1 became Inf or NaN; 0 were"));
   Files{tensors_of("w.weight F32 [1,64] = 0000807f 0000803f*63")}.write("inf");
   CHECK(has(to("mxfp8", "inf", "out8").out, "\nw.weight: 31 became Inf or NaN, 1 were\n"));
@@ -288,11 +335,18 @@ TEST_CASE("Every layout and form of scales, with random codes") {
   // clang-format on
   for (const Row& row : rows) {
     const std::size_t width = std::max<std::size_t>(1, row.block);
-    const std::vector<Form> blocks = {{{37, 160}, {37, 160 / width}, {1, width}}, {{3, 5, 64}, {3, 5, 64 / width}, {1, width}}};
+    const std::vector<Form> blocks = {{{37, 160}, {37, 160 / width}, {1, width}},
+                                      {{3, 5, 64}, {3, 5, 64 / width}, {1, width}}};
     for (const std::string& dtype : split(row.dtypes)) {
       for (const std::string& scale_dtype : split(row.scale_dtypes)) {
         INFO(row.codes << " in " << dtype << ", " << row.scales << " in " << scale_dtype);
-        const Stored how{row.name, row.codes, row.scales, row.level, dtype, scale_dtype, *row.kind == '\0' ? dtype : row.kind};
+        const Stored how{row.name,
+                         row.codes,
+                         row.scales,
+                         row.level,
+                         dtype,
+                         scale_dtype,
+                         *row.kind == '\0' ? dtype : row.kind};
         Files files;
         Expected fp32, bf16;
         for (const Form& form : row.block == 0 ? all_forms : blocks) {
@@ -337,13 +391,16 @@ TEST_CASE("Tensors of many tiles, whose blocks are not those of the tiles") {
     const Tensor values = store(files, one.how, "m.", one.shape, one.scales, one.block, true);
     files.config = json::object();
     if (one.block[1] > 1 && one.how.level.empty())
-      files.config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", one.block}};
+      files.config["quantization_config"] = {{"quant_method", "fp8"},
+                                             {"weight_block_size", one.block}};
     files.write("in");
     for (const std::string& format : formats) {
       const bool is_copied = one.is_copied && format == "fp8-128x128";
       const Expected wanted = is_copied ? files.tensors : converted(values, format);
-      for (const char* threads : {"1", "96", "128"}) {  // 96: tiles of a size that is no power of two
-        INFO(json(one.shape).dump() << " in " << json(one.block).dump() << " to " << format << ", threads: " << threads);
+      // 96: tiles of a size that is no power of two
+      for (const char* threads : {"1", "96", "128"}) {
+        INFO(json(one.shape).dump()
+             << " in " << json(one.block).dump() << " to " << format << ", threads: " << threads);
         const Result result = to(format, "in", threads, {"--threads", threads});
         CHECK(has(result.out, "already. 0 elements") == is_copied);
         expect(threads, wanted);
@@ -361,7 +418,8 @@ TEST_CASE("Tensors of many tiles, whose blocks are not those of the tiles") {
   Tensor codes("x.experts.up_proj_blocks", "U8", {2, 160, 9, 16}, ""),
       scales("x.experts.up_proj_scales", "U8", {2, 160, 9}, "");
   for (std::size_t i = 0; i < 2; ++i) {
-    const Expected half = converted({"", "F32", {160, 288}, turned.bytes.substr(i * 160 * 288 * 4, 160 * 288 * 4)}, "mxfp4");
+    const Expected half = converted(
+        {"", "F32", {160, 288}, turned.bytes.substr(i * 160 * 288 * 4, 160 * 288 * 4)}, "mxfp4");
     codes.bytes += half[0].bytes;
     scales.bytes += half[1].bytes;
   }
@@ -386,7 +444,8 @@ TEST_CASE("Tensors of many tiles, whose blocks are not those of the tiles") {
 TEST_CASE("Checkpoints of systems") {
   const Workplace here;
   for (const auto& entry : fs::directory_iterator(golden)) {
-    const std::string model = entry.path().filename().string(), in = entry.path().string(), at = model + ".";
+    const std::string model = entry.path().filename().string(), in = entry.path().string(),
+                      at = model + ".";
     INFO(model);
     if (fs::exists(entry.path() / "refused.txt")) {
       std::istringstream words(contents(entry.path() / "refused.txt"));
@@ -420,13 +479,15 @@ TEST_CASE("Checkpoints of systems") {
   const auto same = [](const char* a, const char* b) { CHECK(describe(a) == describe(b)); };
   same("gpt_oss.mxfp4.back", "gpt_oss");
   same("modelopt_nvfp4.nvfp4.back", "modelopt_nvfp4");
-  Files{tensors_of("w.weight_packed U8 [2,16] = 65*16 23*8 14*8; w.weight_scale U8 [2,1] = 7d74")}.write("mxfp4");
+  Files{tensors_of("w.weight_packed U8 [2,16] = 65*16 23*8 14*8; w.weight_scale U8 [2,1] = 7d74")}
+      .write("mxfp4");
   to("fp32", "mxfp4", "mxfp4.fp32");
   to("nvfp4", "mxfp4", "mxfp4.nvfp4");
   to("fp32", "mxfp4.nvfp4", "mxfp4.nvfp4.fp32");  // no number changes
   CHECK(differs(read("mxfp4.nvfp4.fp32"), read("mxfp4.fp32").at("w.weight")) == "");
   const std::string in = (golden / "deepseek").string();
-  CHECK(has(to("fp8-128x128", in, "copied").out, "\n0 files were there already. 0 elements"));  // which it is already
+  // Which it is already
+  CHECK(has(to("fp8-128x128", in, "copied").out, "\n0 files were there already. 0 elements"));
   CHECK(describe("copied") == describe(in));
   const json blocks = config_of("deepseek.fp8-128x128")["quantization_config"],
              tensor = config_of("deepseek.fp8-tensor")["quantization_config"];
@@ -445,7 +506,8 @@ struct Case { std::string what, tensors, text, wanted; };
 Files files_of(const Case& one) {
   Files files{tensors_of(one.tensors), json::object()};
   const json all = one.text.empty() ? json::object() : json::parse(one.text);
-  const bool has_files = all.contains("config") || all.contains("producer") || all.contains("metadata");
+  const bool has_files =
+      all.contains("config") || all.contains("producer") || all.contains("metadata");
   if (!has_files && !all.empty()) files.config["quantization_config"] = all;
   if (!has_files) return files;
   files.config = all.value("config", json::object());
@@ -453,8 +515,10 @@ Files files_of(const Case& one) {
   files.metadata = all.value("metadata", json());
   return files;
 }
-const std::string bf16 = "w.weight BF16 [32,32]", fp8 = "w.weight F8_E4M3 [32,32]; w.weight_scale F32 [32,1]",
-                  nvfp4 = "w.weight U8 [4,16]; w.weight_scale F8_E4M3 [4,2]; w.weight_scale_2 F32 [] ";
+const std::string bf16 = "w.weight BF16 [32,32]",
+                  fp8 = "w.weight F8_E4M3 [32,32]; w.weight_scale F32 [32,1]",
+                  nvfp4 =
+                      "w.weight U8 [4,16]; w.weight_scale F8_E4M3 [4,2]; w.weight_scale_2 F32 [] ";
 
 TEST_CASE("What is not understood is refused") {
   const Workplace here;
@@ -585,7 +649,8 @@ TEST_CASE("What is no quantized weight is not refused") {
     to("bf16", "in", "out");
     const auto found = fs::exists("out") ? read("out") : std::map<std::string, Tensor>();
     for (const std::string& wanted : split(one.wanted)) {
-      const std::string name = wanted.substr(0, wanted.find(' ')), dtype = wanted.substr(name.size() + 1);
+      const std::string name = wanted.substr(0, wanted.find(' ')),
+                        dtype = wanted.substr(name.size() + 1);
       INFO(wanted);
       REQUIRE(found.count(name) == 1);
       CHECK(found.at(name).dtype == dtype);
@@ -625,7 +690,8 @@ TEST_CASE("What a source keeps is not quantized") {
   }
   Files files{tensors_of(bf16), json::object()};
   const Texts heads = split(
-      "model.embed_tokens|lm_head|head|model.norm|mlp.router|mlp.gate|transformer.wte.x|transformer.wpe.x|a.shared"
+      "model.embed_tokens|lm_head|head|model.norm|mlp.router|mlp.gate|transformer.wte.x|"
+      "transformer.wpe.x|a.shared"
       "|a.relative_attention_bias|word_emb|model.output|output_layer|score|classifier.0");
   for (const std::string& name : heads) files.add({name + ".weight", "BF16", {32, 32}});
   files.add({"attention.query_key_value.weight", "BF16", {32, 32}});  // no query of an embedding
@@ -634,7 +700,8 @@ TEST_CASE("What a source keeps is not quantized") {
     to(format, "heads", format);
     const auto found = read(format);
     const json quantization = config_of(format)["quantization_config"];
-    const std::set<std::string> ignored = quantization[quantization.contains("ignore") ? "ignore" : "modules_to_not_convert"];
+    const std::set<std::string> ignored =
+        quantization[quantization.contains("ignore") ? "ignore" : "modules_to_not_convert"];
     CHECK(differs(found, {"attention.query_key_value.weight", "BF16", {32, 32}}) != "");
     for (const std::string& name : heads) {
       INFO(format << ": " << name);
@@ -645,7 +712,8 @@ TEST_CASE("What a source keeps is not quantized") {
     CHECK(found.size() > heads.size() + 1);  // w, with scales
   }
   // Heads whose weight is the embedding's have no tensor.
-  Files{tensors_of(bf16 + "; lm_head.layer_norm.weight BF16 [2]; decoder.bias BF16 [2]; decoder.weight BF16 [32,32]"),
+  Files{tensors_of(bf16 + "; lm_head.layer_norm.weight BF16 [2]; decoder.bias BF16 [2]; "
+                          "decoder.weight BF16 [32,32]"),
         json::object()}
       .write("tied");
   to("mxfp8", "tied", "untied");
@@ -654,11 +722,13 @@ TEST_CASE("What a source keeps is not quantized") {
 
 TEST_CASE("Configurations and parts of what was quantized") {
   const Workplace here;
-  const auto text = R"({"torch_dtype": "float32", "a": {"hidden_size": 1}, "quantization": {"quant_method": "fp8"},
+  const auto text =
+      R"({"torch_dtype": "float32", "a": {"hidden_size": 1}, "quantization": {"quant_method": "fp8"},
     "text_config": {"dtype": "float16", "expert_dtype": "fp4", "quantization_config": {"quant_method": "fp8"}},
     "vision_config": [{"torch_dtype": "float32", "compression_config": {"quant_method": "fp8"}}]})";
   Files files{tensors_of(fp8), json::parse(text), {{"quantization", {{"quant_algo", "FP8"}}}}};
-  for (const char* part : {"w.k_scale", "w.v_scale", "w.q_scale", "w.input_scale", "w.output_scale"})
+  for (const char* part :
+       {"w.k_scale", "w.v_scale", "w.q_scale", "w.input_scale", "w.output_scale"})
     files.add({part, "F32", {}});
   files.add({"n.bias", "F32", {4}});
   files.metadata = {{"format", "pt"},
@@ -668,9 +738,10 @@ TEST_CASE("Configurations and parts of what was quantized") {
   files.write("in");
   for (const auto& [format, dtype] : {std::pair{"bf16", "bfloat16"}, {"fp32", "float32"}}) {
     to(format, "in", format);
-    CHECK(config_of(format) ==
-          json::parse(R"({"torch_dtype": ")" + std::string(dtype) + R"(", "text_config": {"dtype": ")" + dtype +
-                      R"("}, "vision_config": [{"torch_dtype": ")" + dtype + R"("}], "a": {"hidden_size": 1}})"));
+    CHECK(config_of(format) == json::parse(R"({"torch_dtype": ")" + std::string(dtype) +
+                                           R"(", "text_config": {"dtype": ")" + dtype +
+                                           R"("}, "vision_config": [{"torch_dtype": ")" + dtype +
+                                           R"("}], "a": {"hidden_size": 1}})"));
     json metadata;
     CHECK(read(format, &metadata).size() == 2);
     CHECK(metadata.size() == 2);
@@ -687,10 +758,11 @@ TEST_CASE("Configurations and parts of what was quantized") {
   to("mxfp8", "in", "mxfp8");
   CHECK(config_of("mxfp8")["torch_dtype"] == "bfloat16");
   // Nothing is converted: all is as it was.
-  Files same{{{"w.weight", "F8_E4M3", {32, 32}}, {"w.weight_scale", "F32", {1}}, {"w.k_scale", "F32", {}}},
-             json::parse(text),
-             {{"quantization", {{"quant_algo", "FP8"}}}},
-             files.metadata};
+  Files same{
+      {{"w.weight", "F8_E4M3", {32, 32}}, {"w.weight_scale", "F32", {1}}, {"w.k_scale", "F32", {}}},
+      json::parse(text),
+      {{"quantization", {{"quant_algo", "FP8"}}}},
+      files.metadata};
   same.write("same");
   put("same/tokenizer.json", "[1, 2]");
   to("fp8-tensor", "same", "as_was");
@@ -717,14 +789,17 @@ TEST_CASE("Wrong calls") {
                          {"in", "out", "--to", "bf16", "--keep", "w"}, {"in", "out", "--to", "bf16", "--keep", "w.*", "--keep", "v"}};
   // clang-format on
   for (const Texts& arguments : wrong) ends(2, {}, arguments);
-  for (const char* threads : {"4x", "0", "129", "-1", ""}) ends(2, {}, {"in", "out", "--to", "bf16", "--threads", threads});
+  for (const char* threads : {"4x", "0", "129", "-1", ""})
+    ends(2, {}, {"in", "out", "--to", "bf16", "--threads", threads});
   ends(5, {"missing", "No such file"}, {"missing", "out", "--to", "bf16"});
   ends(5, {"nowhere/out"}, {"in", "nowhere/out", "--to", "bf16"});
   CHECK(run({"--help"}).code == 0);
 }
 
 /// Arrays in arrays.
-std::string nested(std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
+std::string nested(std::size_t levels) {
+  return std::string(levels, '[') + std::string(levels, ']');
+}
 
 TEST_CASE("Malformed files") {
   const Workplace here;
@@ -737,12 +812,14 @@ TEST_CASE("Malformed files") {
     ends(3, all, {"in", "out", "--to", "bf16"});
     ends(3, all, {"in", "out", "--to", "bf16", "--dry-run"});
   };
-  const auto entry = [](const std::string& shape, const std::string& offsets, const std::string& more = "") {
-    return R"({"w":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + more + "}}";
+  const auto entry = [](const std::string& shape, const std::string& offsets,
+                        const std::string& more = "") {
+    return R"({"w":{"dtype":"F32","shape":)" + shape + R"(,"data_offsets":)" + offsets + more +
+           "}}";
   };
   const auto two = [](const std::string& offsets) {
-    return R"({"v":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":)" + offsets +
-           "}}";
+    return R"({"v":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":)" +
+           offsets + "}}";
   };
   // clang-format off
   struct Header { std::string header; Bytes data; std::string wanted; };
@@ -778,19 +855,23 @@ TEST_CASE("Malformed files") {
   malformed(hex("ffffffffffffff7f"), {"offset 8"});
   put("deep", with_header(entry("[2,2]", "[0,16]", ",\"x\":" + nested(62)), exact));
   to("bf16", "deep", "deep16");
-  put("deep", with_header(R"({"__metadata__":{"_quantization_metadata":"{\"x\":)" + nested(63) + "}\"}}", ""));
+  put("deep",
+      with_header(R"({"__metadata__":{"_quantization_metadata":"{\"x\":)" + nested(63) + "}\"}}",
+                  ""));
   ends(4, {"_quantization_metadata", "no tensor"}, {"deep", "deep0", "--to", "bf16"});
   const Bytes whole = with_header(entry("[2,2]", "[0,16]"), exact);
   for (std::size_t size = 0; size < whole.size(); size += 7) malformed(whole.substr(0, size), {});
   Files{tensors_of(bf16 + "; x.weight BF16 [2]")}.write("two");
-  malformed(contents("two").substr(0, contents("two").size() - 4), {"x.weight"});  // it ends where a tensor does
+  // It ends where a tensor does
+  malformed(contents("two").substr(0, contents("two").size() - 4), {"x.weight"});
 }
 
 TEST_CASE("Malformed directories") {
   const Workplace here;
-  const std::string index = "model.safetensors.index.json", third = "model-00003-of-00003.safetensors";
-  const auto broken = [&](const std::string& file, const std::string& old, const std::string& by, int code,
-                          const Texts& texts) {
+  const std::string index = "model.safetensors.index.json",
+                    third = "model-00003-of-00003.safetensors";
+  const auto broken = [&](const std::string& file, const std::string& old, const std::string& by,
+                          int code, const Texts& texts) {
     fs::remove_all("in");
     fs::copy(golden / "deepseek", "in");
     std::string text = contents("in/" + file);
@@ -800,8 +881,8 @@ TEST_CASE("Malformed directories") {
     ends(code, texts, {"in", "out", "--to", "bf16"});
   };
   const json map = json::parse(contents(golden / "deepseek" / index))["weight_map"];
-  broken(index, "\"lm_head.weight\": \"" + map["lm_head.weight"].get<std::string>(), "\"lm_head.weight\": \"other.safetensors",
-         3, {"other.safetensors"});
+  broken(index, "\"lm_head.weight\": \"" + map["lm_head.weight"].get<std::string>(),
+         "\"lm_head.weight\": \"other.safetensors", 3, {"other.safetensors"});
   broken(index, "\"lm_head.weight\"", "\"head.weight\"", 3, {"head.weight", "is not in"});
   broken(index, third, "../" + third, 3, {"../model-00003"});
   broken(index, "}", "", 3, {index, "parse error"});
@@ -811,18 +892,23 @@ TEST_CASE("Malformed directories") {
   broken(index, "", "{\"x\":" + nested(64) + "}", 3, {"64 levels"});
   broken("config.json", "", "{\"x\":" + nested(64) + "}", 3, {"config.json", "64 levels"});
   broken("config.json", "}", "", 3, {"config.json", "parse error"});
-  for (const char* size : {"[128, 0]", "[128]", "[1, 2, 3]", "128", "[-1, 128]", "[1.5, 128]", "\"128\""})
+  for (const char* size :
+       {"[128, 0]", "[128]", "[1, 2, 3]", "128", "[-1, 128]", "[1.5, 128]", "\"128\""})
     broken("config.json", "",
-           R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": )" + std::string(size) + "}}", 3,
-           {"config.json", "weight_block_size is"});
-  broken("config.json", "", R"({"quantization_config": "fp8"})", 3, {"config.json", "quantization_config"});
+           R"({"quantization_config": {"quant_method": "fp8", "weight_block_size": )" +
+               std::string(size) + "}}",
+           3, {"config.json", "weight_block_size is"});
+  broken("config.json", "", R"({"quantization_config": "fp8"})", 3,
+         {"config.json", "quantization_config"});
   fs::remove_all("in");
   fs::copy(golden / "deepseek", "in");
-  put("in/config.json", R"({"quantization_config": {"quant_method": "fp8"}, "x": )" + nested(63) + "}");
+  put("in/config.json",
+      R"({"quantization_config": {"quant_method": "fp8"}, "x": )" + nested(63) + "}");
   to("bf16", "in", "deep");
   const std::string second = "in/model-00002-of-00003.safetensors";
   fs::resize_file(second, fs::file_size(second) - 100);
-  ends(3, {second, "model.layers.3.mlp.experts.0.gate_proj.weight", "offset"}, {"in", "out", "--to", "bf16"});
+  ends(3, {second, "model.layers.3.mlp.experts.0.gate_proj.weight", "offset"},
+       {"in", "out", "--to", "bf16"});
   // A scale that the index lacks, and blocks of another size.
   const std::string lost = "model.layers.0.self_attn.q_a_proj.weight_scale_inv";
   broken(index, "\"" + lost + "\": \"" + map[lost].get<std::string>() + "\",", "", 4,
@@ -843,7 +929,8 @@ TEST_CASE("What cannot be read or written") {
   CHECK(contents("old") == "old");
   CHECK_FALSE(fs::exists("old.part"));
   for (const char* more : {"--dry-run", "--quantize-all"})
-    ends(5, {"standard output"}, {"in", "out", "--to", "bf16", more}, [] { ::dup2(::open("/dev/full", O_WRONLY), 1); });
+    ends(5, {"standard output"}, {"in", "out", "--to", "bf16", more},
+         [] { ::dup2(::open("/dev/full", O_WRONLY), 1); });
   // Another process writes the same file.
   const int other = ::open("busy.part", O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   CHECK(::flock(other, LOCK_EX) == 0);
@@ -884,7 +971,8 @@ TEST_CASE("What cannot be read or written") {
 
 TEST_CASE("Called again, it makes what is missing, damaged or of another input") {
   const Workplace here;
-  const auto again = [](int files, const std::string& format, const std::string& in, const Texts& more = {}) {
+  const auto again = [](int files, const std::string& format, const std::string& in,
+                        const Texts& more = {}) {
     const std::string out = to(format, in, "of_" + in, more).out;
     INFO(out);
     CHECK(has(out, "\n" + std::to_string(files) + " files were there already."));
@@ -894,7 +982,8 @@ TEST_CASE("Called again, it makes what is missing, damaged or of another input")
   const auto touch = [](const fs::path& file) {
     fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
   };
-  for (const auto& [files, format] : {std::pair{0, "mxfp8"}, {3, "mxfp8"}, {0, "fp8-tensor"}, {3, "fp8-tensor"}})
+  for (const auto& [files, format] :
+       {std::pair{0, "mxfp8"}, {3, "mxfp8"}, {0, "fp8-tensor"}, {3, "fp8-tensor"}})
     again(files, format, "in");
   const Bytes before = contents(second);
   for (const std::size_t at : {std::size_t{100}, before.size() - 900, before.size() - 1}) {
@@ -920,24 +1009,32 @@ TEST_CASE("Called again, it makes what is missing, damaged or of another input")
   again(0, "nvfp4", "in");  // all files may share scales
   // What is read changes, but neither sizes nor times of files.
   const auto write = [](const Files& files, const fs::path& path, const std::string& file) {
-    const auto time = fs::exists(path / file) ? fs::last_write_time(path / file) : fs::file_time_type::clock::now();
+    const auto time = fs::exists(path / file) ? fs::last_write_time(path / file)
+                                              : fs::file_time_type::clock::now();
     files.write(path, file);
     fs::last_write_time(path / file, time);
   };
-  Files{tensors_of("w.weight U8 [4,16]; w.weight_scale F8_E4M3 [4,2]"), json::object()}.write("level", "1.safetensors");
+  Files{tensors_of("w.weight U8 [4,16]; w.weight_scale F8_E4M3 [4,2]"), json::object()}.write(
+      "level", "1.safetensors");
   for (const float level : {1.0F, 2.0F}) {  // in another file
-    write({tensors_of("w.weight_scale_2 F32 [] " + std::to_string(level)), json::object()}, "level", "2.safetensors");
-    write_index("level",
-                {{"w.weight", "1.safetensors"}, {"w.weight_scale", "1.safetensors"}, {"w.weight_scale_2", "2.safetensors"}});
+    write({tensors_of("w.weight_scale_2 F32 [] " + std::to_string(level)), json::object()}, "level",
+          "2.safetensors");
+    write_index("level", {{"w.weight", "1.safetensors"},
+                          {"w.weight_scale", "1.safetensors"},
+                          {"w.weight_scale_2", "2.safetensors"}});
     again(0, "fp32", "level");
     CHECK(decode(read("of_level").at("w.weight").bytes, "F32")[1] == 1.5F * level);
   }
-  Files blocks{tensors_of("w.weight F8_E4M3 [256,256]; w.weight_scale_inv F32 [2,2] = 0000803f 00000040*3"), json::object()};
+  Files blocks{
+      tensors_of("w.weight F8_E4M3 [256,256]; w.weight_scale_inv F32 [2,2] = 0000803f 00000040*3"),
+      json::object()};
   for (const std::size_t size : {128U, 200U}) {
-    blocks.config["quantization_config"] = {{"quant_method", "fp8"}, {"weight_block_size", {size, size}}};
+    blocks.config["quantization_config"] = {{"quant_method", "fp8"},
+                                            {"weight_block_size", {size, size}}};
     write(blocks, "blocks", "model.safetensors");
     again(0, "fp32", "blocks");
-    CHECK(decode(read("of_blocks").at("w.weight").bytes, "F32")[150] == (size == 128 ? 2.0F : 1.0F));
+    CHECK(decode(read("of_blocks").at("w.weight").bytes, "F32")[150] ==
+          (size == 128 ? 2.0F : 1.0F));
   }
 }
 
@@ -946,7 +1043,9 @@ TEST_CASE("Interrupted, it leaves only finished files; it takes little memory") 
   Files{tensors_of("a.weight BF16 [1,32]"), json::object()}.write("large", "model-1.safetensors");
   const std::size_t bytes = 49152 * 8192 * 2;
   const Bytes header =
-      with_header(R"({"w.weight":{"dtype":"BF16","shape":[49152,8192],"data_offsets":[0,)" + std::to_string(bytes) + "]}}", "");
+      with_header(R"({"w.weight":{"dtype":"BF16","shape":[49152,8192],"data_offsets":[0,)" +
+                      std::to_string(bytes) + "]}}",
+                  "");
   put("large/model-2.safetensors", header);
   fs::resize_file("large/model-2.safetensors", header.size() + bytes);
   write_index("large", {{"a.weight", "model-1.safetensors"}, {"w.weight", "model-2.safetensors"}});

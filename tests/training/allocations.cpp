@@ -1,5 +1,5 @@
-// A GradScaler's calls, and verbs that read a tree of up to 32 leaves or change it in place, allocate nothing after their first
-// call.
+// A GradScaler's calls, and verbs that read a tree of up to 32 leaves or change it in place,
+// allocate nothing after their first call.
 #include <headroom/headroom.hpp>
 #include <headroom/observe/history.hpp>
 
@@ -26,7 +26,9 @@ std::atomic<std::size_t> allocations{0};  // in all threads, also by other tests
   if (memory == nullptr) std::abort();
   return memory;
 }
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return operator new(size); }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return operator new(size);
+}
 [[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   ++allocations;
   const auto step = static_cast<std::size_t>(alignment);
@@ -36,14 +38,19 @@ std::atomic<std::size_t> allocations{0};  // in all threads, also by other tests
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
 /// Does nothing with its gradients.
 struct Empty {
-  std::vector<std::vector<float>> leaves = std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
+  std::vector<std::vector<float>> leaves =
+      std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
   std::vector<std::vector<float>>& gradients() { return leaves; }
   void step() {}
 };
@@ -64,7 +71,8 @@ TEST_CASE("allocations are counted, aligned ones and those of other threads, too
   CHECK(allocations_after_first([] { ::operator delete(::operator new(3)); }) == 20);
   constexpr auto line = std::align_val_t{64};
   CHECK(allocations_after_first([=] { ::operator delete(::operator new(3, line), line); }) == 20);
-  CHECK(allocations_after_first([] { support::in_two_threads([] { ::operator delete(::operator new(3)); }); }) == 40);
+  CHECK(allocations_after_first(
+            [] { support::in_two_threads([] { ::operator delete(::operator new(3)); }); }) == 40);
 }
 
 TEST_CASE("iterations after the first allocate nothing") {
@@ -99,7 +107,8 @@ TEST_CASE("what is not remembered is added up, so that nothing grows if update i
   };
   int number = 0;
   CHECK(allocations_after_first([&] {
-          for (int i = 0; i < 100; ++i, ++number) CHECK(step(number == 500 ? support::infinity() : 1024.0F) == (number == 500));
+          for (int i = 0; i < 100; ++i, ++number)
+            CHECK(step(number == 500 ? support::infinity() : 1024.0F) == (number == 500));
         }) == 20 * 100 * 2);  // the gradients, and a new tree of them
   scaler.update();
   CHECK(scaler.get_scale() == 512.0F);  // the overflow among them counts
@@ -123,17 +132,22 @@ TEST_CASE("the on_floor callback is not copied while gradients are finite") {
 
 TEST_CASE("a verb in place with two threads allocates nothing") {
   std::vector<float> tree(std::size_t{1} << 23, 1.0F);
-  CHECK(allocations_after_first([&] { headroom::scale_in_place(tree, 1.0, headroom::parallel(2)); }) == 0);
+  CHECK(allocations_after_first(
+            [&] { headroom::scale_in_place(tree, 1.0, headroom::parallel(2)); }) == 0);
 }
 
-TEST_CASE("a history allocates only if a path is longer than all paths before it in the same slot") {
+TEST_CASE(
+    "a history allocates only if a path is longer than all paths before it in the same slot") {
   headroom::History history(4);
-  const headroom::NonFinite place{"a path that is longer than fifteen characters", 0, headroom::NonFiniteKind::nan, 1, 0};
+  const headroom::NonFinite place{"a path that is longer than fifteen characters", 0,
+                                  headroom::NonFiniteKind::nan, 1, 0};
   headroom::StepResult<void> overflow{true, {false, 0.0}, headroom::SkipReason::not_finite, place};
   CHECK(allocations_after_first([&] { history.record(headroom::StepResult<void>{}); }) == 0);
   for (int i = 0; i < 3; ++i) history.record(overflow);
   CHECK(allocations_after_first([&] { history.record(overflow); }) == 0);
-  CHECK(allocations_after_first([&] { history.record(1024.0F, headroom::GradientReport{true, 1.0}); }) == 0);
+  CHECK(allocations_after_first([&] {
+          history.record(1024.0F, headroom::GradientReport{true, 1.0});
+        }) == 0);
   CHECK(allocations_after_first([&] { history.record(overflow); }) == 0);
 }
 

@@ -61,7 +61,8 @@ TEST_CASE("another thread unscales by the scale of the loss, and steps") {
   CHECK(scaler.policy(true) == presets::torch().adjust(true));
 }
 
-TEST_CASE("a step has the rounding mode and the flush-to-zero setting of the call that submits it") {
+TEST_CASE(
+    "a step has the rounding mode and the flush-to-zero setting of the call that submits it") {
   struct Modes {
     int rounding = -1;
     unsigned flush_to_zero = 1;
@@ -100,9 +101,10 @@ TEST_CASE("an AsyncGradScaler follows RoundPipe's recorded sequences") {
     AsyncGradScalerConfig config;
     config.backs_off_twice = true;
     Stateless optimizer{{1.0F}};
-    AsyncGradScaler scaler(presets::torch(trace.real("init_scale"), trace.real("growth_factor"), trace.real("backoff_factor"),
-                                          trace.whole("growth_interval")),
-                           config);
+    AsyncGradScaler scaler(
+        presets::torch(trace.real("init_scale"), trace.real("growth_factor"),
+                       trace.real("backoff_factor"), trace.whole("growth_interval")),
+        config);
     std::vector<double> scales;
     for (const double overflow : trace.overflow) {
       (void)scaler.submit_gradients(optimizer, Weights{overflow != 0.0 ? infinity() : 1.0F});
@@ -123,7 +125,8 @@ TEST_CASE("two overflows at one scale lower it once, or twice as in RoundPipe") 
     std::vector<std::future<headroom::StepResult<void>>> results;
     for (int step = 0; step < 6; ++step) {  // 1024 is too large, 512 is not
       const float loss = scaler.scale(1.0F);
-      results.push_back(scaler.submit_gradients(optimizer, Weights{loss > 512.0F ? infinity() : loss}));
+      results.push_back(
+          scaler.submit_gradients(optimizer, Weights{loss > 512.0F ? infinity() : loss}));
       scaler.update();
     }
     for (auto& result : results) skipped += result.get().skipped ? 1 : 0;
@@ -179,7 +182,8 @@ TEST_CASE("a hundred thousand iterations with random delays") {
   scaler.synchronize();
   CHECK(optimizer.steps + skipped == steps);
   CHECK(optimizer.sum ==
-        static_cast<double>(optimizer.steps));  // each gradient was divided by its own scale, which gives exactly 1
+        static_cast<double>(
+            optimizer.steps));  // each gradient was divided by its own scale, which gives exactly 1
   CHECK(skipped > steps / 200);
 }
 
@@ -204,7 +208,9 @@ TEST_CASE("submit passes std::ref arguments by reference, and moves the others i
   CHECK(optimizer.seen == log);
 }
 
-TEST_CASE("synchronize before an iteration makes the newest scale current, and during one keeps its scale") {
+TEST_CASE(
+    "synchronize before an iteration makes the newest scale current, and during one keeps its "
+    "scale") {
   Stateless optimizer{{1.0F}};
   AsyncGradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
@@ -214,7 +220,8 @@ TEST_CASE("synchronize before an iteration makes the newest scale current, and d
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
   scaler.configure([](auto& there) { there.update(16.0F); });
   scaler.synchronize();
-  CHECK(scaler.get_scale() == 2048.0F);  // gradients have been submitted, so the iteration keeps its scale
+  // Gradients have been submitted, so the iteration keeps its scale
+  CHECK(scaler.get_scale() == 2048.0F);
   scaler.update();
   scaler.synchronize();
   (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
@@ -222,13 +229,16 @@ TEST_CASE("synchronize before an iteration makes the newest scale current, and d
   scaler.synchronize();
   CHECK(scaler.get_scale() == 16.0F);
   scaler.load_state_dict(GradScaler(presets::torch(64.0)).state_dict());
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+             ContainsSubstring("nothing has been submitted"));
   CHECK(scaler.get_scale() == 64.0F);
   scaler.synchronize();
   CHECK(scaler.get_scale() == 64.0F);
 }
 
-TEST_CASE("an exception in the other thread is thrown by the next call that waits, and abandons the iteration") {
+TEST_CASE(
+    "an exception in the other thread is thrown by the next call that waits, and abandons the "
+    "iteration") {
   struct Throws {
     Weights grads{1.0F};
     bool throws = true;
@@ -262,7 +272,8 @@ TEST_CASE("an exception in the other thread is thrown by the next call that wait
     }
     CHECK_THROWS_AS(thrown.get(), std::runtime_error);
     CHECK_THROWS_AS(dropped.get(), std::runtime_error);
-    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+               ContainsSubstring("nothing has been submitted"));
     optimizer.throws = false;
     const auto before = scaler.policy(true);
     optimizer.grads = {1.0F};
@@ -273,7 +284,8 @@ TEST_CASE("an exception in the other thread is thrown by the next call that wait
   }
 }
 
-TEST_CASE("an error that is rethrown after the next loss has been scaled leaves the scale of that loss") {
+TEST_CASE(
+    "an error that is rethrown after the next loss has been scaled leaves the scale of that loss") {
   struct Throws {
     void step(Weights&) { throw std::runtime_error("disk full"); }
   } throws;
@@ -314,7 +326,8 @@ TEST_CASE("if submit throws, nothing has been submitted, and it can be repeated"
       fails = false;
     } catch (const std::runtime_error&) {
       left = 1000;
-      CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+      CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+                 ContainsSubstring("nothing has been submitted"));
       (void)scaler.submit(optimizer, argument);
     }
     scaler.update(false);
@@ -332,8 +345,9 @@ TEST_CASE("submit_gradients takes several optimizers, each once an iteration") {
       results.push_back(scaler.submit_gradients(*optimizer, Weights{scaler.scale(1.0F)}));
       results.back().wait();  // the submitted gradients are freed, and their address may be reused
       if (optimizer == &b) {
-        CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(b, Weights{1.0F}); }),
-                   ContainsSubstring("submit: this optimizer has been submitted since the last update"));
+        CHECK_THAT(
+            logic_error_of([&] { (void)scaler.submit_gradients(b, Weights{1.0F}); }),
+            ContainsSubstring("submit: this optimizer has been submitted since the last update"));
       }
     }
     scaler.update();
@@ -347,10 +361,13 @@ TEST_CASE("submit_gradients takes several optimizers, each once an iteration") {
 TEST_CASE("calls in the wrong order are logic errors") {
   AsyncGradScaler scaler(presets::torch());
   Sgd optimizer{{1.0F}, {1.0F}};
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: nothing has been submitted"));
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+             ContainsSubstring("update: nothing has been submitted"));
   (void)scaler.submit(optimizer);
-  CHECK_THAT(logic_error_of([&] { (void)scaler.submit(optimizer); }), ContainsSubstring("submitted since the last update"));
-  CHECK_THAT(logic_error_of([&] { (void)scaler.state_dict(); }), ContainsSubstring("state_dict: call update before"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.submit(optimizer); }),
+             ContainsSubstring("submitted since the last update"));
+  CHECK_THAT(logic_error_of([&] { (void)scaler.state_dict(); }),
+             ContainsSubstring("state_dict: call update before"));
   scaler.update();
   scaler.synchronize();
 }
@@ -469,8 +486,10 @@ TEST_CASE("a resumed training equals one that was never stopped") {
   CHECK(resumed->get_scale() == 8.0F);
   headroom::StateDict bad = synchronous.state_dict();
   bad.add("main_scale", 0.0);
-  CHECK_THAT(support::message_of([&] { resumed->load_state_dict(bad); }), ContainsSubstring("main_scale is 0"));
-  CHECK_THAT(support::message_of([&] { synchronous.load_state_dict(bad); }), ContainsSubstring("main_scale is 0"));
+  CHECK_THAT(support::message_of([&] { resumed->load_state_dict(bad); }),
+             ContainsSubstring("main_scale is 0"));
+  CHECK_THAT(support::message_of([&] { synchronous.load_state_dict(bad); }),
+             ContainsSubstring("main_scale is 0"));
   CHECK(resumed->get_scale() == 8.0F);
 }
 
@@ -489,17 +508,22 @@ TEST_CASE("a disabled scaler neither scales nor skips, and steps in the other th
   unread.set("main_scale", -1.0);
   scaler.load_state_dict(unread);  // does nothing, so it does not throw
   scaler.update();                 // no error, as in a disabled GradScaler
-  for (int step = 0; step < 2; ++step) CHECK_FALSE(scaler.submit(optimizer).get().skipped);  // each one is taken
+  // Each one is taken
+  for (int step = 0; step < 2; ++step) CHECK_FALSE(scaler.submit(optimizer).get().skipped);
   struct Keeps {
     float first = 0.0F;
     void step(Weights& grads) { first = grads[0]; }
   } keeps;
-  CHECK_FALSE(scaler.submit_gradients(keeps, std::vector<headroom::half>{headroom::half(1.0F)}).get().skipped);
+  CHECK_FALSE(scaler.submit_gradients(keeps, std::vector<headroom::half>{headroom::half(1.0F)})
+                  .get()
+                  .skipped);
   CHECK(keeps.first == 1.0F);
   scaler.synchronize();
 }
 
-TEST_CASE("abandon ends the iteration, keeps the scale, and begins one in which optimizers may be submitted again") {
+TEST_CASE(
+    "abandon ends the iteration, keeps the scale, and begins one in which optimizers may be "
+    "submitted again") {
   for (const bool submits : {false, true}) {
     Stateless optimizer{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0));
@@ -508,7 +532,8 @@ TEST_CASE("abandon ends the iteration, keeps the scale, and begins one in which 
     scaler.abandon();
     scaler.update();  // of the abandoned iteration: no decision, and no error, as in a GradScaler
     CHECK(scaler.policy(true) == presets::torch(1024.0));
-    CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("nothing has been submitted"));
+    CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+               ContainsSubstring("nothing has been submitted"));
     CHECK_THAT(logic_error_of([&] { (void)scaler.submit_gradients(optimizer, Weights{scale}); }),
                ContainsSubstring("no loss has been scaled since the last update, abandon or load"));
     const auto result = scaler.submit_gradients(optimizer, Weights{scaler.scale(0.5F)});
@@ -520,7 +545,9 @@ TEST_CASE("abandon ends the iteration, keeps the scale, and begins one in which 
   }
 }
 
-TEST_CASE("after a step has thrown, abandon begins anew: the future has the error, and the next steps are taken") {
+TEST_CASE(
+    "after a step has thrown, abandon begins anew: the future has the error, and the next steps "
+    "are taken") {
   struct Fails {
     int calls = 0;
     void step(Weights&) {
@@ -546,11 +573,14 @@ TEST_CASE("configure changes only settings, also in the middle of an iteration")
     Stateless optimizer{{1.0F}};
     AsyncGradScaler scaler(presets::torch(1024.0));
     (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
-    scaler.configure([&](GradScaler<>& there) { loads ? there.load_state_dict(saved.state_dict()) : there.update(8.0F); });
+    scaler.configure([&](GradScaler<>& there) {
+      loads ? there.load_state_dict(saved.state_dict()) : there.update(8.0F);
+    });
     scaler.update();
     scaler.synchronize();
     CHECK(scaler.get_scale() == 8.0F);
-    CHECK(scaler.policy(true).counter() == 0);  // the new scale is for the next iteration, so nothing has adjusted it
+    // The new scale is for the next iteration, so nothing has adjusted it
+    CHECK(scaler.policy(true).counter() == 0);
     (void)scaler.submit_gradients(optimizer, Weights{scaler.scale(1.0F)});
     scaler.update();
     scaler.synchronize();
@@ -604,8 +634,10 @@ TEST_CASE("both scalers can load each other's states, and the policy's") {
   CHECK(back.policy() == decided);
 
   const headroom::StateDict of_disabled = GradScaler<>(policy, false).state_dict();
-  CHECK_THAT(support::message_of([&] { scaler.load_state_dict(of_disabled); }), ContainsSubstring("disabled scaler"));
-  CHECK_THAT(support::message_of([&] { back.load_state_dict(of_disabled); }), ContainsSubstring("disabled scaler"));
+  CHECK_THAT(support::message_of([&] { scaler.load_state_dict(of_disabled); }),
+             ContainsSubstring("disabled scaler"));
+  CHECK_THAT(support::message_of([&] { back.load_state_dict(of_disabled); }),
+             ContainsSubstring("disabled scaler"));
   CHECK(scaler.policy() == decided);
   CHECK(back.policy() == decided);
 }

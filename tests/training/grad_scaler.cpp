@@ -105,7 +105,8 @@ TEST_CASE("an exception of an optimizer's step is passed on, and the step counts
   GradScaler<> scaler;
   Throws optimizer{{1.0F}};
   CHECK_THROWS_AS(scaler.step(optimizer), std::runtime_error);
-  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }), ContainsSubstring("has been stepped"));
+  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
+             ContainsSubstring("has been stepped"));
   scaler.update();
   CHECK(scaler.policy().counter() == 1);
 }
@@ -136,7 +137,8 @@ TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
   CHECK(norm.norm == 5.0);
   CHECK(norm.max_abs == 4.0);
   CHECK(scaler.unscale_and_clip_(loose, 7.0).norm == 5.0);
-  for (Sgd* optimizer : {&by_hand, &by_scaler, &loose}) CHECK_FALSE(scaler.step(*optimizer).skipped);
+  for (Sgd* optimizer : {&by_hand, &by_scaler, &loose})
+    CHECK_FALSE(scaler.step(*optimizer).skipped);
   for (const Weights& weights : {by_hand.weights, by_scaler.weights}) {
     CHECK(static_cast<double>(weights[0]) == Approx(-0.6));
     CHECK(static_cast<double>(weights[1]) == Approx(0.8));
@@ -145,11 +147,13 @@ TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
   CHECK_THROWS_AS(scaler.unscale_and_clip_(by_scaler, -1.0), std::invalid_argument);
 }
 
-TEST_CASE("with a scale below 1, a gradient that unscaling makes Inf is an overflow, clipped or not") {
+TEST_CASE(
+    "with a scale below 1, a gradient that unscaling makes Inf is an overflow, clipped or not") {
   for (const bool clips : {false, true}) {
     GradScaler scaler(headroom::ConstantLossScale(0.5F));
     Sgd optimizer{{0.0F}, {0x1.8p127F}};
-    CHECK_FALSE((clips ? scaler.unscale_and_clip_(optimizer, 1.0).finite : scaler.unscale_(optimizer).finite));
+    CHECK_FALSE((clips ? scaler.unscale_and_clip_(optimizer, 1.0).finite
+                       : scaler.unscale_(optimizer).finite));
     CHECK(scaler.step(optimizer).skipped);
     CHECK(scaler.step(Sgd{{0.0F}, {0x1p125F}}).report.max_abs == 0x1p126);
   }
@@ -185,20 +189,24 @@ TEST_CASE("a norm beyond double is an overflow only if gradients are clipped") {
 TEST_CASE("calls in the wrong order are logic errors that say what to do, and change nothing") {
   GradScaler<> scaler;
   Sgd optimizer{{1.0F}, {1.0F}};
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer has been unscaled or stepped"));
+  CHECK_THAT(logic_error_of([&] { scaler.update(); }),
+             ContainsSubstring("update: no optimizer has been unscaled or stepped"));
   scaler.unscale_(optimizer);
   const Weights unscaled = optimizer.grads;
   const std::string twice =
-      "this optimizer has been unscaled since the last update; with several micro-batches call it once, after the "
+      "this optimizer has been unscaled since the last update; with several micro-batches call it "
+      "once, after the "
       "last backward" +
       also_update;
-  CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }), ContainsSubstring("unscale_: " + twice));
+  CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }),
+             ContainsSubstring("unscale_: " + twice));
   CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(optimizer, 1.0); }),
              ContainsSubstring("unscale_and_clip_: " + twice));
   CHECK(optimizer.grads == unscaled);
   scaler.step(optimizer);
   CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
-             ContainsSubstring("step: this optimizer has been stepped since the last update" + also_update));
+             ContainsSubstring("step: this optimizer has been stepped since the last update" +
+                               also_update));
   CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }),
              ContainsSubstring("unscale_: this optimizer has been stepped"));
   CHECK(optimizer.steps == 1);
@@ -208,13 +216,16 @@ TEST_CASE("calls in the wrong order are logic errors that say what to do, and ch
   CHECK(optimizer.steps == 2);
 }
 
-TEST_CASE("after the first call of scale, each iteration must call scale before it unscales gradients") {
+TEST_CASE(
+    "after the first call of scale, each iteration must call scale before it unscales gradients") {
   GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
   Sgd a{{1.0F}, {scaler.scale(2.0F)}}, b = a;
   scaler.step(a);
   scaler.update();  // too early
-  CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(b, 1.0); }), ContainsSubstring(needs_scale));
-  CHECK_THAT(logic_error_of([&] { scaler.step_gradients(b.grads, [](Weights&) {}); }), ContainsSubstring(needs_scale));
+  CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(b, 1.0); }),
+             ContainsSubstring(needs_scale));
+  CHECK_THAT(logic_error_of([&] { scaler.step_gradients(b.grads, [](Weights&) {}); }),
+             ContainsSubstring(needs_scale));
   CHECK(b.grads == Weights{2048.0F});
 }
 
@@ -226,14 +237,17 @@ TEST_CASE("a rank without a batch scales a loss of 0, to step by the gradients o
   scaler.update();
   optimizer.grads = {1024.0F};
   CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
-             ContainsSubstring(": call scale and backward first, or leave out this step; on a rank without a batch call scale "
+             ContainsSubstring(": call scale and backward first, or leave out this step; on a rank "
+                               "without a batch call scale "
                                "all the same, as in scale(0.0F); "));
   CHECK(scaler.scale(0.0F) == 0.0F);
   CHECK_FALSE(scaler.step(optimizer).skipped);
   CHECK(optimizer.weights == Weights{1.0F});
 }
 
-TEST_CASE("an optimizer without gradients is skipped, which changes neither the policy nor other optimizers") {
+TEST_CASE(
+    "an optimizer without gradients is skipped, which changes neither the policy nor other "
+    "optimizers") {
   for (int call = 0; call < 3; ++call) {
     GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
     Owner optimizer{std::vector<Weights>()}, other{std::vector<Weights>{{}, {}}};
@@ -248,7 +262,8 @@ TEST_CASE("an optimizer without gradients is skipped, which changes neither the 
     CHECK_FALSE(result.nonfinite.has_value());
     scaler.update();
     CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2));
-    CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);  // no gradients, so no scale is needed
+    // No gradients, so no scale is needed
+    CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);
     scaler.update();
 
     (void)scaler.scale(1.0F);
@@ -268,7 +283,9 @@ TEST_CASE("an optimizer without gradients is skipped, which changes neither the 
   }
 }
 
-TEST_CASE("a temporary optimizer is not remembered, and one that has been unscaled may be moved into step") {
+TEST_CASE(
+    "a temporary optimizer is not remembered, and one that has been unscaled may be moved into "
+    "step") {
   GradScaler scaler(presets::torch(1024.0));
   int steps = 0;
   struct Adapter {
@@ -284,7 +301,8 @@ TEST_CASE("a temporary optimizer is not remembered, and one that has been unscal
   scaler.unscale_(optimizer);
   scaler.step(std::move(optimizer));
   CHECK(optimizer.weights == Weights{0.0F});
-  optimizer.grads = {1024.0F};  // a temporary at the address of one that has been stepped, with the same gradients
+  // A temporary at the address of one that has been stepped, with the same gradients
+  optimizer.grads = {1024.0F};
   scaler.step(std::move(optimizer));
   CHECK(optimizer.weights == Weights{-1.0F});
   scaler.update();
@@ -293,7 +311,9 @@ TEST_CASE("a temporary optimizer is not remembered, and one that has been unscal
 
 // ---- step_gradients ----
 
-TEST_CASE("step_gradients unscales floats and doubles in place, and calls the function if they are finite") {
+TEST_CASE(
+    "step_gradients unscales floats and doubles in place, and calls the function if they are "
+    "finite") {
   GradScaler scaler(presets::torch(1024.0));
   Weights floats{2048.0F};
   std::vector<double> doubles{0x1p40};
@@ -305,10 +325,15 @@ TEST_CASE("step_gradients unscales floats and doubles in place, and calls the fu
   CHECK(result.value == 2.0F);
   CHECK(result.report.max_abs == 2.0);
   CHECK(result.loss_scale == 1024.0F);
-  CHECK(scaler.step_gradients(doubles, [](std::vector<double>& grads) { return grads[0]; }).value == 0x1p30);
+  CHECK(scaler.step_gradients(doubles, [](std::vector<double>& grads) { return grads[0]; }).value ==
+        0x1p30);
   std::tuple<Weights, double> mixed{{1024.0F}, 0x1p40};
-  CHECK(scaler.step_gradients(mixed, [](std::tuple<Weights, double>& grads) { return std::get<1>(grads); }).value == 0x1p30);
-  CHECK(scaler.step_gradients(Weights{1024.0F}, [](Weights& grads) { return grads[0]; }).value == 1.0F);
+  CHECK(scaler
+            .step_gradients(mixed,
+                            [](std::tuple<Weights, double>& grads) { return std::get<1>(grads); })
+            .value == 0x1p30);
+  CHECK(scaler.step_gradients(Weights{1024.0F}, [](Weights& grads) { return grads[0]; }).value ==
+        1.0F);
   floats[0] = infinity();
   const auto overflow = scaler.step_gradients(floats, [](Weights&) { FAIL("stepped by an Inf"); });
   CHECK(overflow.reason == SkipReason::not_finite);
@@ -317,24 +342,36 @@ TEST_CASE("step_gradients unscales floats and doubles in place, and calls the fu
   CHECK(scaler.get_scale() == 512.0F);
 }
 
-TEST_CASE("step_gradients makes a new tree if gradients are const, and a tree of floats if they are narrower") {
+TEST_CASE(
+    "step_gradients makes a new tree if gradients are const, and a tree of floats if they are "
+    "narrower") {
   GradScaler scaler(presets::torch(1024.0));
   const std::vector<std::vector<half>> halves{{half(0x1p-14F)}, {half(2.0F)}};
-  const auto expect = [](const std::vector<Weights>& grads) { return grads[0][0] == 0x1p-24F && grads[1][0] == 2.0F / 1024; };
+  const auto expect = [](const std::vector<Weights>& grads) {
+    return grads[0][0] == 0x1p-24F && grads[1][0] == 2.0F / 1024;
+  };
   (void)scaler.scale(1.0F);
-  CHECK(scaler.step_gradients(halves, [&](std::vector<Weights>& grads) { return expect(grads); }).value == true);
+  CHECK(scaler.step_gradients(halves, [&](std::vector<Weights>& grads) { return expect(grads); })
+            .value == true);
   CHECK(halves[1][0] == half(2.0F));
   const Weights floats{1024.0F};
   CHECK(scaler.step_gradients(floats, [](const Weights& grads) { return grads[0]; }).value == 1.0F);
   CHECK(floats[0] == 1024.0F);
   const std::vector<double> doubles{0x1p300};
-  CHECK(scaler.step_gradients(doubles, [](const auto& grads) { return grads[0]; }).value == 0x1p290);
-  CHECK(scaler.step_gradients(std::vector<headroom::bfloat16>(1), [](Weights& grads) { return grads.size(); }).value == 1);
-  const auto overflow = scaler.step_gradients(std::vector<half>{half(infinity())}, [](Weights&) { return 1; });
+  CHECK(scaler.step_gradients(doubles, [](const auto& grads) { return grads[0]; }).value ==
+        0x1p290);
+  CHECK(scaler
+            .step_gradients(std::vector<headroom::bfloat16>(1),
+                            [](Weights& grads) { return grads.size(); })
+            .value == 1);
+  const auto overflow =
+      scaler.step_gradients(std::vector<half>{half(infinity())}, [](Weights&) { return 1; });
   CHECK(overflow.skipped);
   CHECK(overflow.nonfinite->index == 0);
-  CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) {}).reason == SkipReason::no_gradients);
-  CHECK(scaler.step_gradients(std::vector<Weights>(), [](auto&) {}).reason == SkipReason::no_gradients);
+  CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) {}).reason ==
+        SkipReason::no_gradients);
+  CHECK(scaler.step_gradients(std::vector<Weights>(), [](auto&) {}).reason ==
+        SkipReason::no_gradients);
   scaler.update();
   CHECK(scaler.get_scale() == 512.0F);
 }
@@ -357,7 +394,9 @@ TEST_CASE("a disabled scaler neither scales nor skips") {
   CHECK(optimizer.grads == Weights{infinity()});
   scaler.step(optimizer);
   CHECK(scaler.step_gradients(optimizer.grads, [](Weights&) { return 2; }).value == 2);
-  CHECK(scaler.step_gradients(std::vector<half>{half(3.0F)}, [](Weights& grads) { return grads[0]; }).value == 3.0F);
+  CHECK(
+      scaler.step_gradients(std::vector<half>{half(3.0F)}, [](Weights& grads) { return grads[0]; })
+          .value == 3.0F);
   scaler.update();
   scaler.update(7.0F);
   scaler.abandon();
@@ -372,7 +411,8 @@ TEST_CASE("a disabled scaler neither scales nor skips") {
 
 TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") {
   const GradScaler from_double(65536.0), from_int(65536), from_float(65536.0F);
-  for (const GradScaler<>* scaler : {&from_double, &from_int, &from_float}) CHECK(scaler->policy() == presets::torch());
+  for (const GradScaler<>* scaler : {&from_double, &from_int, &from_float})
+    CHECK(scaler->policy() == presets::torch());
   const GradScaler all(1024.0, 4.0, 0.25, 7, false);
   static_assert(std::is_same_v<decltype(all), const GradScaler<>>);
   CHECK(all.policy() == presets::torch(1024.0, 4.0, 0.25, 7));
@@ -384,17 +424,23 @@ TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") 
   static_assert(!std::is_constructible_v<GradScaler<>, bool>);
   static_assert(!std::is_constructible_v<GradScaler<headroom::ConstantLossScale>, double>);
   static_assert(!std::is_constructible_v<GradScaler<headroom::HysteresisScale>, double>);
-  CHECK_THAT(support::message_of([] { (void)GradScaler(0.0); }), ContainsSubstring("init_scale is 0; it must be in"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1e39); }), ContainsSubstring("init_scale is 1e+39"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 0.5); }), ContainsSubstring("growth_factor is 0.5"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 1.0); }), ContainsSubstring("backoff_factor is 1"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 0.5, 0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(0.0); }),
+             ContainsSubstring("init_scale is 0; it must be in"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1e39); }),
+             ContainsSubstring("init_scale is 1e+39"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 0.5); }),
+             ContainsSubstring("growth_factor is 0.5"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 1.0); }),
+             ContainsSubstring("backoff_factor is 1"));
+  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 0.5, 0); }),
+             ContainsSubstring("growth_interval is 0"));
 }
 
 TEST_CASE("a GradScaler takes any policy, and follows torch's recorded sequences") {
   for (const auto& trace : support::golden("torch")) {
-    GradScaler scaler(headroom::AnyLossScale(presets::torch(trace.real("init_scale"), trace.real("growth_factor"),
-                                                            trace.real("backoff_factor"), trace.whole("growth_interval"))));
+    GradScaler scaler(headroom::AnyLossScale(
+        presets::torch(trace.real("init_scale"), trace.real("growth_factor"),
+                       trace.real("backoff_factor"), trace.whole("growth_interval"))));
     Sgd optimizer{{1.0F}, {1.0F}};
     for (std::size_t step = 0; step < trace.scale.size(); ++step) {
       const bool overflow = trace.overflow[step] != 0.0;
@@ -415,19 +461,25 @@ TEST_CASE("settings are read and set as in torch") {
   scaler.set_backoff_factor(0.25);
   scaler.set_growth_interval(5);
   CHECK(scaler.policy() == presets::torch(65536.0, 3.0, 0.25, 5));
-  CHECK_THAT(support::message_of([&] { scaler.set_growth_factor(0.5); }), ContainsSubstring("growth_factor is 0.5"));
-  CHECK_THAT(support::message_of([&] { scaler.set_growth_interval(0); }), ContainsSubstring("growth_interval is 0"));
+  CHECK_THAT(support::message_of([&] { scaler.set_growth_factor(0.5); }),
+             ContainsSubstring("growth_factor is 0.5"));
+  CHECK_THAT(support::message_of([&] { scaler.set_growth_interval(0); }),
+             ContainsSubstring("growth_interval is 0"));
   CHECK_THROWS_AS(scaler.update(0.0F), std::invalid_argument);
-  CHECK_THAT(support::message_of([&] { scaler.load_state_dict({}); }), ContainsSubstring("the key 'version' is missing"));
+  CHECK_THAT(support::message_of([&] { scaler.load_state_dict({}); }),
+             ContainsSubstring("the key 'version' is missing"));
   CHECK(scaler.policy() == presets::torch(65536.0, 3.0, 0.25, 5));
   GradScaler hysteresis(presets::apex());
   hysteresis.set_growth_interval(7);
   CHECK(hysteresis.policy() == presets::apex(65536.0, 2.0, 0.5, 7));
 }
 
-TEST_CASE("a GradScaler of AnyLossScale runs if its policy has no settings, and reading or setting one is an error") {
+TEST_CASE(
+    "a GradScaler of AnyLossScale runs if its policy has no settings, and reading or setting one "
+    "is an error") {
   for (const headroom::AnyLossScale& policy :
-       {headroom::AnyLossScale(headroom::NoOpLossScale()), headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
+       {headroom::AnyLossScale(headroom::NoOpLossScale()),
+        headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
     GradScaler<headroom::AnyLossScale> scaler(policy);
     int at_floor = 0;
     scaler.set_on_floor([&](const headroom::AnyLossScale&) { ++at_floor; });
@@ -437,17 +489,23 @@ TEST_CASE("a GradScaler of AnyLossScale runs if its policy has no settings, and 
     CHECK(at_floor == 0);
     CHECK(scaler.policy() == policy);
     const std::string none = ": the policy '" + policy.policy_name() + "' has none";
-    CHECK_THAT(logic_error_of([&] { (void)scaler.get_growth_factor(); }), ContainsSubstring("config" + none));
-    CHECK_THAT(logic_error_of([&] { scaler.set_growth_interval(3); }), ContainsSubstring("config" + none));
+    CHECK_THAT(logic_error_of([&] { (void)scaler.get_growth_factor(); }),
+               ContainsSubstring("config" + none));
+    CHECK_THAT(logic_error_of([&] { scaler.set_growth_interval(3); }),
+               ContainsSubstring("config" + none));
   }
-  GradScaler<headroom::AnyLossScale> constant{headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))};
+  GradScaler<headroom::AnyLossScale> constant{
+      headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))};
   constant.update(4.0F);
   CHECK(constant.get_scale() == 4.0F);
   GradScaler<headroom::AnyLossScale> noop{headroom::AnyLossScale(headroom::NoOpLossScale())};
-  CHECK_THAT(logic_error_of([&] { noop.update(4.0F); }), ContainsSubstring("the policy 'noop' has none"));
+  CHECK_THAT(logic_error_of([&] { noop.update(4.0F); }),
+             ContainsSubstring("the policy 'noop' has none"));
 }
 
-TEST_CASE("set_policy applies from the next iteration on, and the current one does not adjust the new policy") {
+TEST_CASE(
+    "set_policy applies from the next iteration on, and the current one does not adjust the new "
+    "policy") {
   for (const bool scales : {true, false}) {
     GradScaler scaler(presets::torch(1024.0));
     Sgd a{{1.0F}, {infinity()}}, b{{1.0F}, {1024.0F}};
@@ -516,7 +574,9 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   CHECK(calls == 2);
 }
 
-TEST_CASE("gradients of an optimizer that waits for its step are refused for another object, and nothing is changed") {
+TEST_CASE(
+    "gradients of an optimizer that waits for its step are refused for another object, and nothing "
+    "is changed") {
   struct Adapter {
     Weights& grads;
     Weights& gradients() { return grads; }
@@ -526,7 +586,8 @@ TEST_CASE("gradients of an optimizer that waits for its step are refused for ano
   Weights grads{8.0F, 4.0F};
   const auto is_refused = [&](auto call) {
     CHECK_THAT(logic_error_of(call),
-               ContainsSubstring("have been unscaled already, for an optimizer that has not been stepped"));
+               ContainsSubstring(
+                   "have been unscaled already, for an optimizer that has not been stepped"));
     CHECK(grads == Weights{2.0F, 1.0F});
   };
   Adapter first{grads}, second{grads};
@@ -541,7 +602,8 @@ TEST_CASE("gradients of an optimizer that waits for its step are refused for ano
   is_refused([&] { (void)scaler.step(moved[0]); });
   CHECK_FALSE(scaler.step(first).skipped);
   grads = {8.0F, 4.0F};
-  CHECK(scaler.step(second).report.max_abs == 2.0);  // the first one has been stepped: its memory may serve another one
+  // The first one has been stepped: its memory may serve another one
+  CHECK(scaler.step(second).report.max_abs == 2.0);
   scaler.update();
   CHECK(scaler.policy() == presets::torch(4.0).adjust(true));
   (void)scaler.scale(1.0F);
@@ -560,7 +622,9 @@ struct FailingPool {
     for (std::size_t i = 0; i < n; ++i) task(i);
   }
 };
-TEST_CASE("gradients that were measured but not unscaled, because the second pass threw, count as an overflow") {
+TEST_CASE(
+    "gradients that were measured but not unscaled, because the second pass threw, count as an "
+    "overflow") {
   for (const double max_norm : {1e30, 1e-3}) {
     const FailingPool pool;
     GradScaler<> scaler;
@@ -595,8 +659,10 @@ TEST_CASE("the reducer is called once per optimizer, and its result decides on a
   CHECK_FALSE(scaler.step(optimizer).skipped);
   CHECK(calls == 2);
   scaler.update();
-  CHECK_FALSE(scaler.step(Owner{std::vector<Weights>()}).skipped);  // this rank has no gradients, but others have
-  CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) { return 1; }).value == 1);
+  // This rank has no gradients, but others have
+  CHECK_FALSE(scaler.step(Owner{std::vector<Weights>()}).skipped);
+  CHECK(scaler.step_gradients(std::vector<std::vector<half>>(), [](auto&) { return 1; }).value ==
+        1);
   CHECK(calls == 4);
   scaler.update();
   scaler.set_reducer(nullptr);

@@ -71,19 +71,23 @@ TEST_CASE("each layer has an adapter on the stack, with and without clipping") {
         CHECK_FALSE(scaler.step(adapter).skipped);
       }
       scaler.update();
-      for (const Layer& layer : layers) CHECK(layer.weights == Weights{static_cast<float>(unscales ? -step : -4 * step)});
+      for (const Layer& layer : layers)
+        CHECK(layer.weights == Weights{static_cast<float>(unscales ? -step : -4 * step)});
     }
     CHECK(scaler.policy().counter() == 3);
   }
 }
 
-TEST_CASE("gradients inside the optimizer are changed after unscale_, and another loss is scaled before the step") {
+TEST_CASE(
+    "gradients inside the optimizer are changed after unscale_, and another loss is scaled before "
+    "the step") {
   GradScaler<> scaler(1024.0);
   Inline generator, discriminator;
   for (int step = 0; step < 3; ++step) {
     discriminator.grads = {scaler.scale(1.0F), scaler.scale(2.0F)};
     scaler.unscale_(discriminator);
-    for (std::size_t i = 0; i < 2; ++i) discriminator.grads[i] = 100.0F * discriminator.grads[i] + discriminator.weights[i];
+    for (std::size_t i = 0; i < 2; ++i)
+      discriminator.grads[i] = 100.0F * discriminator.grads[i] + discriminator.weights[i];
     generator.grads = {scaler.scale(1.0F), scaler.scale(1.0F)};  // another loss before the step
     CHECK_FALSE(scaler.step(discriminator).skipped);
     CHECK(scaler.step(generator).report.max_abs == 1.0);
@@ -104,7 +108,8 @@ TEST_CASE("optimizers are added to a vector during training, each with a spike g
     }
     const float loss = scaler.scale(1.0F);
     for (std::size_t i = 0; i < optimizers.size(); ++i) {
-      optimizers[i].grads = {loss * (step == 90 ? 1e4F : 1.0F + 0.01F * static_cast<float>(step % 3))};
+      optimizers[i].grads = {loss *
+                             (step == 90 ? 1e4F : 1.0F + 0.01F * static_cast<float>(step % 3))};
       const double norm = scaler.unscale_and_clip_(optimizers[i], 1e9).norm;
       if (guards[i].is_spike(norm)) ++spikes;
       if (!guards[i].is_spike(norm)) scaler.step(optimizers[i]);

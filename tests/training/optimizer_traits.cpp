@@ -133,7 +133,8 @@ struct headroom::optimizer_traits<Remote> : RemoteTraits {
   }
 };
 
-TEST_CASE("a user's traits return a tree of views, step returns void, and fp16 gradients are allowed") {
+TEST_CASE(
+    "a user's traits return a tree of views, step returns void, and fp16 gradients are allowed") {
   GradScaler scaler(headroom::ConstantLossScale(8.0F));
   Foreign optimizer{{half(8.0F), half(-4.0F)}};
   const auto result = scaler.step(optimizer);
@@ -173,7 +174,9 @@ TEST_CASE("arguments of step are passed on, by value and by reference") {
   CHECK(log == Weights{8.0F});
 }
 
-TEST_CASE("bfloat16 gradients may be unscaled in place, and fp16 gradients if the policy does not scale") {
+TEST_CASE(
+    "bfloat16 gradients may be unscaled in place, and fp16 gradients if the policy does not "
+    "scale") {
   struct Brain {
     std::vector<headroom::bfloat16> grads;
     std::vector<headroom::bfloat16>& gradients() { return grads; }
@@ -227,7 +230,9 @@ TEST_CASE("takes_gradient_factor: gradients stay as they are, and the optimizer 
   CHECK(floats.factor == 1.0);
 }
 
-TEST_CASE("a step with a GradientFactor as default argument gets the default without takes_gradient_factor") {
+TEST_CASE(
+    "a step with a GradientFactor as default argument gets the default without "
+    "takes_gradient_factor") {
   struct Optional : Sgd {
     double factor = 0.0;
     void step(GradientFactor by = {}) { factor = by.value; }
@@ -238,11 +243,14 @@ TEST_CASE("a step with a GradientFactor as default argument gets the default wit
   CHECK(optimizer.grads[0] == 1.0F);
 }
 
-TEST_CASE("takes_gradient_factor: a gradient is finite if its product in float is finite, at the edge for every scale") {
+TEST_CASE(
+    "takes_gradient_factor: a gradient is finite if its product in float is finite, at the edge "
+    "for every scale") {
   std::mt19937 random(support::seed);
   int overflows = 0, runs = 0;
   for (int run = 0; run < support::cases(400); ++run) {
-    const auto scale = std::ldexp(1.0F + static_cast<float>(random() % 1024) / 1024.0F, -static_cast<int>(1 + random() % 120));
+    const auto scale = std::ldexp(1.0F + static_cast<float>(random() % 1024) / 1024.0F,
+                                  -static_cast<int>(1 + random() % 120));
     const auto edge = static_cast<float>(static_cast<double>(scale) * 0x1.fffffep127);
     for (int units = -3; units <= 3; ++units) {
       float gradient = edge;
@@ -268,7 +276,8 @@ TEST_CASE("takes_gradient_factor: a gradient is finite if its product in float i
 
 // ---- passes in the user's traits ----
 
-TEST_CASE("unscale, measure, scale and find_nonfinite of optimizer_traits replace headroom's passes") {
+TEST_CASE(
+    "unscale, measure, scale and find_nonfinite of optimizer_traits replace headroom's passes") {
   using Calls = std::vector<std::string>;
   GradScaler scaler(presets::torch(1024.0));
   Remote optimizer{{2048.0F}};
@@ -298,7 +307,8 @@ TEST_CASE("unscale, measure, scale and find_nonfinite of optimizer_traits replac
   CHECK_FALSE(unseen.nonfinite.has_value());
 }
 
-TEST_CASE("if a pass throws halfway, the gradients are not unscaled again, and the step is skipped") {
+TEST_CASE(
+    "if a pass throws halfway, the gradients are not unscaled again, and the step is skipped") {
   GradScaler scaler(headroom::ConstantLossScale(2.0F));
   Breaking optimizer{{8.0F, 8.0F}};
   CHECK_THROWS_AS(scaler.unscale_(optimizer), std::runtime_error);

@@ -47,7 +47,8 @@ GradientSums combined(const GradientSums& a, const GradientSums& b) {
 GradientSums random_sums(std::mt19937& random) {
   if (random() % 6 == 0) return headroom::gradient_sums(headroom::detail::overflow());
   if (random() % 6 == 0) return {};
-  return {true, std::ldexp(1.0, static_cast<int>(random() % 600) - 300), std::ldexp(1.0, static_cast<int>(random() % 20))};
+  return {true, std::ldexp(1.0, static_cast<int>(random() % 600) - 300),
+          std::ldexp(1.0, static_cast<int>(random() % 20))};
 }
 std::string error_of(const std::vector<std::uint64_t>& digests) {
   std::vector<RankMessage> ranks;
@@ -86,21 +87,29 @@ TEST_CASE("messages of ranks give the largest magnitude and the sum in the order
     REQUIRE_THROWS_AS((void)headroom::detail::sums_of(ranks, 4), headroom::ReductionError);
   }
   for (const GradientSums& here :
-       {GradientSums{true, std::numeric_limits<double>::quiet_NaN(), 0.0}, GradientSums{false, 1.0, 0.0},
+       {GradientSums{true, std::numeric_limits<double>::quiet_NaN(), 0.0},
+        GradientSums{false, 1.0, 0.0},
         GradientSums{true, std::numeric_limits<double>::infinity(), 0.0}}) {
     const GradientSums all = combined(here, {true, 2.0, 4.0});
-    CHECK((!all.finite && bits_of(all.max_abs) == infinity_bits && bits_of(all.sum_of_squares) == infinity_bits));
+    CHECK((!all.finite && bits_of(all.max_abs) == infinity_bits &&
+           bits_of(all.sum_of_squares) == infinity_bits));
   }
 }
 
-TEST_CASE("the error for ranks out of step names them, and the number of replicas must divide the number of ranks") {
+TEST_CASE(
+    "the error for ranks out of step names them, and the number of replicas must divide the number "
+    "of ranks") {
   CHECK(error_of({3, 3, 3}).empty());
-  CHECK_THAT(error_of({3, 3, 4}), ContainsSubstring("out of step: 1 of 3 differ from rank 0, the first is rank 2;"));
-  CHECK_THAT(error_of({1, 2}), ContainsSubstring("1 of 2 differ from rank 0, the first is rank 1;"));
-  CHECK_THAT(error_of({5, 4, 4, 4}), ContainsSubstring("3 of 4 differ from rank 0, the first is rank 1;"));
+  CHECK_THAT(error_of({3, 3, 4}),
+             ContainsSubstring("out of step: 1 of 3 differ from rank 0, the first is rank 2;"));
+  CHECK_THAT(error_of({1, 2}),
+             ContainsSubstring("1 of 2 differ from rank 0, the first is rank 1;"));
+  CHECK_THAT(error_of({5, 4, 4, 4}),
+             ContainsSubstring("3 of 4 differ from rank 0, the first is rank 1;"));
   for (const int size : {1, 6}) {
     for (int replicas = -1; replicas <= 7; ++replicas) {
-      const std::string message = support::message_of([&] { headroom::detail::check_replicas(replicas, size); });
+      const std::string message =
+          support::message_of([&] { headroom::detail::check_replicas(replicas, size); });
       CHECK(message.empty() == (replicas > 0 && size % replicas == 0));
     }
   }
@@ -116,7 +125,8 @@ TEST_CASE("all ranks clip by the norm of all gradients, and return it") {
     for (Shard& shard : shards) {
       for (std::size_t leaf = random() % 3; leaf > 0; --leaf) {
         Weights grads(random() % 5);
-        for (float& grad : grads) grad = static_cast<float>(static_cast<int>(random() % 17) - 8) * scale;
+        for (float& grad : grads)
+          grad = static_cast<float>(static_cast<int>(random() % 17) - 8) * scale;
         if (random() % 20 == 0 && !grads.empty()) grads[0] = infinity();
         whole.grads.push_back(grads);
         shard.grads.push_back(grads);
@@ -141,7 +151,8 @@ TEST_CASE("all ranks clip by the norm of all gradients, and return it") {
       REQUIRE(calls == 1);
       REQUIRE(found.finite == expected.finite);
       REQUIRE(bits_of(found.max_abs) == bits_of(expected.max_abs));
-      REQUIRE((expected.finite ? found.norm == Approx(expected.norm) : bits_of(found.norm) == infinity_bits));
+      REQUIRE((expected.finite ? found.norm == Approx(expected.norm)
+                               : bits_of(found.norm) == infinity_bits));
       for (const Weights& grads : shard.grads) {
         for (std::size_t i = 0; i < grads.size(); ++i) {
           const float other = whole.grads[at][i];
@@ -187,7 +198,8 @@ TEST_CASE("an overflow on any rank is an overflow on all, and nothing is clipped
     });  // a local overflow counts even if the reducer says finite
     Shard optimizer{{{is_here ? infinity() : 3072.0F, 4096.0F}}};
     const GradientNorm norm = scaler.unscale_and_clip_(optimizer, 1.0);
-    CHECK((!norm.finite && bits_of(norm.norm) == infinity_bits && bits_of(norm.max_abs) == infinity_bits));
+    CHECK((!norm.finite && bits_of(norm.norm) == infinity_bits &&
+           bits_of(norm.max_abs) == infinity_bits));
     CHECK(optimizer.grads[0][1] == 4.0F);
     CHECK(scaler.step(optimizer).skipped);
     scaler.update();
@@ -197,7 +209,8 @@ TEST_CASE("an overflow on any rank is an overflow on all, and nothing is clipped
 
 TEST_CASE("if the reducer throws, the gradients count as an overflow until the iteration ends") {
   GradScaler scaler(1024.0);
-  scaler.set_reducer([](const GradientSums&) -> GradientSums { throw std::runtime_error("timeout"); });
+  scaler.set_reducer(
+      [](const GradientSums&) -> GradientSums { throw std::runtime_error("timeout"); });
   Shard optimizer{{{scaler.scale(1.0F)}}};
   CHECK_THROWS_AS(scaler.unscale_and_clip_(optimizer, 0.5), std::runtime_error);
   CHECK(scaler.step(optimizer).reason == headroom::SkipReason::not_finite);
@@ -219,10 +232,13 @@ TEST_CASE("an overflow by unscaling is found before the reducer is called") {
 }
 
 TEST_CASE("a reducer's NaN, Inf or negative sum is an overflow") {
-  for (const double sum : {std::numeric_limits<double>::quiet_NaN(), -1.0, std::numeric_limits<double>::infinity()}) {
+  for (const double sum :
+       {std::numeric_limits<double>::quiet_NaN(), -1.0, std::numeric_limits<double>::infinity()}) {
     Shard optimizer{{{3.0F, 4.0F}}};
     GradScaler scaler(1.0);
-    scaler.set_reducer([sum](const GradientSums& here) { return GradientSums{true, here.max_abs, sum}; });
+    scaler.set_reducer([sum](const GradientSums& here) {
+      return GradientSums{true, here.max_abs, sum};
+    });
     CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
     CHECK(scaler.step(optimizer).skipped);
   }
@@ -237,7 +253,8 @@ TEST_CASE("a disabled scaler also clips by the norm of all ranks") {
   const GradientNorm found = scaler.unscale_and_clip_(optimizer, 6.5);
   CHECK((found.norm == 13.0 && found.max_abs == 12.0));
   CHECK(optimizer.grads[0] == Weights{1.5F, 2.0F});
-  scaler.set_reducer([](const GradientSums&) { return headroom::gradient_sums(headroom::detail::overflow()); });
+  scaler.set_reducer(
+      [](const GradientSums&) { return headroom::gradient_sums(headroom::detail::overflow()); });
   CHECK_FALSE(scaler.unscale_and_clip_(optimizer, 1.0).finite);
   CHECK(optimizer.grads[0] == Weights{1.5F, 2.0F});
 }
@@ -246,7 +263,9 @@ namespace {
 
 /// Another rank also holds the first of its gradients, and counts them.
 struct Tied : Shard {
-  auto duplicate_gradients() { return std::vector<headroom::span<float>>{{grads[0].data(), grads[0].size()}}; }
+  auto duplicate_gradients() {
+    return std::vector<headroom::span<float>>{{grads[0].data(), grads[0].size()}};
+  }
 };
 /// The same with optimizer_traits.
 struct TiedByTraits : Shard {};
@@ -258,8 +277,9 @@ struct headroom::optimizer_traits<TiedByTraits> : headroom::optimizer_traits<Sha
   static auto& duplicate_gradients(TiedByTraits& optimizer) { return optimizer.grads[0]; }
 };
 
-TEMPLATE_TEST_CASE("gradients that another rank counts are left out of the sum of squares, and of nothing else", "", Tied,
-                   TiedByTraits) {
+TEMPLATE_TEST_CASE(
+    "gradients that another rank counts are left out of the sum of squares, and of nothing else",
+    "", Tied, TiedByTraits) {
   for (const bool enabled : {true, false}) {
     const float scale = enabled ? 1024.0F : 1.0F;
     TestType optimizer;
@@ -282,7 +302,9 @@ using Digests = std::vector<std::uint64_t>;
 template <class Scaler, class Calls>
 Digests digests_in(Scaler& scaler, const Calls& calls) {
   Digests digests;
-  scaler.set_reducer([&](const GradientSums& here, std::uint64_t digest) { return digests.push_back(digest), here; });
+  scaler.set_reducer([&](const GradientSums& here, std::uint64_t digest) {
+    return digests.push_back(digest), here;
+  });
   calls(scaler);
   scaler.set_reducer(nullptr);
   return digests;
@@ -309,7 +331,8 @@ TEST_CASE("the digest changes with everything that a decision depends on, and wi
   const Digests usual = after([](auto&) {});
   REQUIRE(usual.size() == 1);
   CHECK(after([](auto& scaler) { scaler.load_state_dict(scaler.state_dict()); }) == usual);
-  CHECK(after([](auto& scaler) { scaler.load_state_dict(GradScaler<>().state_dict()); }) != usual);  // a different step
+  // A different step
+  CHECK(after([](auto& scaler) { scaler.load_state_dict(GradScaler<>().state_dict()); }) != usual);
   CHECK(after([](auto& scaler) { scaler.set_growth_interval(1999); }) != usual);
   CHECK(after([](auto& scaler) { scaler.update(1024.0F); }) != usual);
   const auto clipped = [&](double max_norm, bool both) {
@@ -323,14 +346,17 @@ TEST_CASE("the digest changes with everything that a decision depends on, and wi
   CHECK(clipped(2.0, false) != clipped(1.0, false));
   CHECK(clipped(1.0, true)[0] == clipped(1.0, false)[0]);  // different gradients, same digest
   CHECK(clipped(1.0, true)[1] != clipped(1.0, false)[0]);  // the second optimizer of the iteration
-  CHECK(digests_of([](auto& scaler, Shard& one, Shard&) {  // the gradients' scale is not the policy's
+  // The gradients' scale is not the policy's
+  CHECK(digests_of([](auto& scaler, Shard& one, Shard&) {
           (void)scaler.scale(1.0F);
           scaler.update(2.0F * scaler.get_scale());
           (void)scaler.step(one);
         }) != after([](auto& scaler) { scaler.update(2.0F * scaler.get_scale()); }));
 }
 
-TEST_CASE("all_reduce gives a policy the report of all ranks; a policy without states is compared by its scale") {
+TEST_CASE(
+    "all_reduce gives a policy the report of all ranks; a policy without states is compared by its "
+    "scale") {
   struct Own {
     float s = 8.0F;
     [[nodiscard]] float loss_scale() const { return s; }
@@ -345,8 +371,11 @@ TEST_CASE("all_reduce gives a policy the report of all ranks; a policy without s
   const Own own;
   const GradientNorm norm = all_reduce(GradientNorm{{true, 4.0}, 5.0}, reducer, own);
   CHECK((norm.finite && norm.max_abs == 12.0 && norm.norm == 13.0));
-  CHECK(all_reduce(headroom::GradientReport{true, 14.0}, reducer, own.adjust(true)).max_abs == 14.0);
-  CHECK_FALSE(all_reduce(headroom::GradientReport{false, 14.0}, reducer, headroom::AnyLossScale(own)).finite);
+  CHECK(all_reduce(headroom::GradientReport{true, 14.0}, reducer, own.adjust(true)).max_abs ==
+        14.0);
+  CHECK_FALSE(
+      all_reduce(headroom::GradientReport{false, 14.0}, reducer, headroom::AnyLossScale(own))
+          .finite);
   CHECK(digests[1] != digests[0]);
   CHECK(digests[2] == digests[0]);
 }

@@ -1,5 +1,6 @@
-// Compares random orders of calls with a slow model of torch.amp.GradScaler (torch/amp/grad_scaler.py). Both refuse the same
-// calls, and the others have the same outcome, except where docs/systems.md or a comment with "ours" says otherwise.
+// Compares random orders of calls with a slow model of torch.amp.GradScaler
+// (torch/amp/grad_scaler.py). Both refuse the same calls, and the others have the same outcome,
+// except where docs/systems.md or a comment with "ours" says otherwise.
 #include <headroom/policy/presets.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
@@ -36,7 +37,8 @@ struct OutOfOrder : std::runtime_error {
   OutOfOrder() : std::runtime_error("RuntimeError, or AssertionError") {}
 };
 
-/// torch's scaler. Optimizers are numbered and have one weight each; gradients and weights are float.
+/// torch's scaler. Optimizers are numbered and have one weight each; gradients and weights are
+/// float.
 class Torch {
  public:
   std::array<std::optional<float>, optimizers> grads{};
@@ -44,7 +46,8 @@ class Torch {
   double scale = 1024.0;
 
   double scale_loss() {
-    if (iteration_scale_ == 0.0) iteration_scale_ = scale;  // ours: all losses of an iteration have one scale
+    // Ours: all losses of an iteration have one scale
+    if (iteration_scale_ == 0.0) iteration_scale_ = scale;
     has_loss_ = true;
     is_over_ = false;
     return iteration_scale_;
@@ -159,7 +162,8 @@ int refused_in(std::mt19937& random, bool scales) {
         const float loss = scales ? scaler.scale(1.0F) : scaler.get_scale();
         REQUIRE(static_cast<double>(loss) == scale);
         for (std::size_t each = 0; each < optimizers; ++each) {
-          const float gradient = random() % 12 == 0 ? support::infinity() : static_cast<float>(random() % 9) - 4.0F;
+          const float gradient =
+              random() % 12 == 0 ? support::infinity() : static_cast<float>(random() % 9) - 4.0F;
           ours[each].gradient = gradient * loss;
           ours[each].grads = {{&ours[each].gradient, 1}};
           torch.grads[each] = gradient * loss;
@@ -173,7 +177,8 @@ int refused_in(std::mt19937& random, bool scales) {
       case 4:
       case 5: {
         bool finite = false, expected = false;
-        both([&] { finite = scaler.unscale_(ours[i]).finite; }, [&] { expected = torch.unscale(i); });
+        both([&] { finite = scaler.unscale_(ours[i]).finite; },
+             [&] { expected = torch.unscale(i); });
         REQUIRE(finite == expected);
         break;
       }
@@ -199,7 +204,9 @@ int refused_in(std::mt19937& random, bool scales) {
           saved_scale = torch.scale;
           saved_tracker = torch.tracker();
         }
-        if (random() % 8 == 0) both([&] { scaler.load_state_dict(saved); }, [&] { torch.load(saved_scale, saved_tracker); });
+        if (random() % 8 == 0)
+          both([&] { scaler.load_state_dict(saved); },
+               [&] { torch.load(saved_scale, saved_tracker); });
         break;
       default:
         both([&] { scaler.update(); }, [&] { torch.update(); });
@@ -207,7 +214,8 @@ int refused_in(std::mt19937& random, bool scales) {
     REQUIRE(here == there);
     refused += here ? 1 : 0;
     REQUIRE(static_cast<double>(scaler.get_scale()) == torch.scale);
-    for (std::size_t each = 0; each < optimizers; ++each) REQUIRE(ours[each].weight == torch.weights[each]);
+    for (std::size_t each = 0; each < optimizers; ++each)
+      REQUIRE(ours[each].weight == torch.weights[each]);
   }
   return refused;
 }

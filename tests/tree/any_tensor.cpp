@@ -81,7 +81,8 @@ struct Shape {
 Numbers random_sizes(std::mt19937& random) {
   Numbers sizes(random() % 4);
   for (std::int64_t& size : sizes)
-    size = random() % 12 == 0 ? static_cast<std::int64_t>(random() % 2) : 1 + static_cast<std::int64_t>(random() % 9);
+    size = random() % 12 == 0 ? static_cast<std::int64_t>(random() % 2)
+                              : 1 + static_cast<std::int64_t>(random() % 9);
   return sizes;
 }
 
@@ -92,11 +93,14 @@ struct Both {
   std::vector<T> memory, copy;
 
   Both(std::mt19937& random, const Numbers& sizes) : shape(random, sizes), memory(shape.extent) {
-    for (T& element : memory) support::set_bits(element, support::random_bits<headroom::detail::format_of<T>>(random));
+    for (T& element : memory)
+      support::set_bits(element, support::random_bits<headroom::detail::format_of<T>>(random));
     copy = memory;
   }
   [[nodiscard]] support::Strided<T> typed() {
-    return {memory.data(), {shape.dimensions.begin(), shape.dimensions.end()}, {shape.strides.begin(), shape.strides.end()}};
+    return {memory.data(),
+            {shape.dimensions.begin(), shape.dimensions.end()},
+            {shape.strides.begin(), shape.strides.end()}};
   }
   [[nodiscard]] any_tensor any() {
     if (shape.is_row_major) return {copy.data(), code_of<T>, shape.dimensions};
@@ -130,7 +134,8 @@ TEST_CASE("verbs on one tree do the same for an any_tensor as for a tensor of a 
       const auto place = headroom::find_nonfinite(typed), found = headroom::find_nonfinite(any);
       REQUIRE(place.has_value() == found.has_value());
       if (place)
-        CHECK(std::tie(place->leaf, place->index, place->nan_count) == std::tie(found->leaf, found->index, found->nan_count));
+        CHECK(std::tie(place->leaf, place->index, place->nan_count) ==
+              std::tie(found->leaf, found->index, found->nan_count));
       if (place) CHECK(found->path == (place->leaf == 0 ? "[\"a\"]" : "[\"b\"]"));
     }
   });
@@ -152,7 +157,8 @@ TEST_CASE("verbs from one tree into another do the same for each pair of dtypes 
                         headroom::accumulate_into(source.any(), there, 0.5F)));
         CHECK(destination.are_equal());
         headroom::cast_into(source.typed(), destination.typed(), headroom::saturate);
-        headroom::cast_into(source.typed(), there, headroom::saturate);  // one of them of a static dtype
+        // One of them of a static dtype
+        headroom::cast_into(source.typed(), there, headroom::saturate);
         CHECK(destination.are_equal());
         headroom::cast_into(source.typed(), destination.typed());
         headroom::cast_into(source.any(), destination.typed());
@@ -169,9 +175,12 @@ TEST_CASE("quantize_into writes the fp8 dtype that an any_tensor has, and no oth
   std::vector<float8_e5m2> expected(3), codes(3);
   const any_tensor from(values.data(), dtype_code::fp32, 3);
   (void)headroom::quantize_into(values, expected, scales, max_abs);
-  CHECK(headroom::quantize_into(from, any_tensor(codes.data(), dtype_code::fp8_e5m2, 3), scales, max_abs).max_abs == 1000.0);
+  CHECK(headroom::quantize_into(from, any_tensor(codes.data(), dtype_code::fp8_e5m2, 3), scales,
+                                max_abs)
+            .max_abs == 1000.0);
   CHECK(bits_of(codes) == bits_of(expected));
-  headroom::dequantize_into(any_tensor(codes.data(), dtype_code::fp8_e5m2, 3), values, std::vector<float>{2.0F});
+  headroom::dequantize_into(any_tensor(codes.data(), dtype_code::fp8_e5m2, 3), values,
+                            std::vector<float>{2.0F});
   CHECK(values == std::vector<float>{1.0F, -3.0F, 1024.0F});
   CHECK_THAT(message_of([&] { (void)headroom::quantize_into(from, from, scales, max_abs); }),
              ContainsSubstring("the destination has a dtype that this verb does not write"));
@@ -186,17 +195,20 @@ TEST_CASE("integers are left alone, and face only integers") {
         {integers.data(), dtype, 2}, {values.data(), dtype_code::fp32, 2}, {nullptr, dtype, 9}};
     CHECK(headroom::leaf_count(tree) == 1);
     CHECK(headroom::unscale_in_place(tree, 1.0F).max_abs == 4.0);
-    const std::vector<any_tensor> other = {{nullptr, dtype, 1}, {elsewhere.data(), dtype_code::fp32, 2}, {nullptr, dtype, 1}};
+    const std::vector<any_tensor> other = {
+        {nullptr, dtype, 1}, {elsewhere.data(), dtype_code::fp32, 2}, {nullptr, dtype, 1}};
     CHECK(headroom::unscale_into(tree, other, 2.0F).max_abs == 2.0);
     CHECK(elsewhere == std::vector<float>{1.0F, 2.0F});
     const std::vector<any_tensor> turned = {tree[1], tree[0], tree[2]};
-    CHECK_THAT(message_of([&] { headroom::cast_into(tree, turned); }),
-               ContainsSubstring("the trees differ at [0]: a floating-point tensor faces something else"));
+    CHECK_THAT(
+        message_of([&] { headroom::cast_into(tree, turned); }),
+        ContainsSubstring("the trees differ at [0]: a floating-point tensor faces something else"));
   }
   CHECK(integers == std::vector<std::int32_t>{0x7F800000, -1});
   values[1] = -std::numeric_limits<float>::infinity();
-  const auto found = headroom::find_nonfinite(
-      std::pair(any_tensor(integers.data(), dtype_code::int32, 2), any_tensor(values.data(), dtype_code::fp32, 2)));
+  const auto found =
+      headroom::find_nonfinite(std::pair(any_tensor(integers.data(), dtype_code::int32, 2),
+                                         any_tensor(values.data(), dtype_code::fp32, 2)));
   CHECK((found && found->path == "second" && found->leaf == 0 && found->index == 1));
 }
 
@@ -218,49 +230,69 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
     return changed;
   };
   CHECK(message(with(&any_tensor::dtype, static_cast<dtype_code>(0x540))) ==
-        "headroom: [1] has a dtype that is not supported: dtype code 5 of 64 bits, size 6, ndim 2, shape 2x3");
-  CHECK_THAT(message(with(&any_tensor::dtype, dtype_code{})), StartsWith("headroom: [1] has a dtype that is not supported"));
+        "headroom: [1] has a dtype that is not supported: dtype code 5 of 64 bits, size 6, ndim 2, "
+        "shape 2x3");
+  CHECK_THAT(message(with(&any_tensor::dtype, dtype_code{})),
+             StartsWith("headroom: [1] has a dtype that is not supported"));
   CHECK_THAT(message(with(&any_tensor::dtype, static_cast<dtype_code>(0x220 | 1 << 16))),
              StartsWith("headroom: [1] has a dtype that is not supported"));
   CHECK_THAT(message({more.data(), fp32, {2, -3}}),
-             StartsWith("headroom: [1] has a negative shape: dtype code 2 of 32 bits, size 2, ndim 2, shape 2x-3"));
+             StartsWith("headroom: [1] has a negative shape: dtype code 2 of 32 bits, size 2, ndim "
+                        "2, shape 2x-3"));
   CHECK_THAT(message({more.data(), fp32, std::vector<std::size_t>{2, SIZE_MAX}}),
              StartsWith("headroom: [1] has a negative shape"));
   const std::int64_t huge = std::int64_t{1} << 40;
-  CHECK_THAT(message({more.data(), fp32, {huge, huge}}), StartsWith("headroom: [1] has a shape that is too large"));
+  CHECK_THAT(message({more.data(), fp32, {huge, huge}}),
+             StartsWith("headroom: [1] has a shape that is too large"));
   CHECK_THAT(message({more.data(), fp32, shape, Numbers{1}}),
-             StartsWith("headroom: [1] has not as many strides as dimensions: dtype code 2 of 32 bits, size 6, ndim 2"));
+             StartsWith("headroom: [1] has not as many strides as dimensions: dtype code 2 of 32 "
+                        "bits, size 6, ndim 2"));
   any_tensor resized(more.data(), fp32, shape, {1, 2});
   resized.size = 40;
   CHECK_THAT(message(resized), StartsWith("headroom: [1] has a size of 40, and a shape of 2x3"));
   CHECK_THAT(message_of([&] { headroom::cast_into(std::vector<float>(40), resized); }),
              ContainsSubstring("the destination has a size of 40, and a shape of 2x3"));
-  CHECK_THAT(message({more.data(), fp32, Numbers(17, 2)}),
-             StartsWith("headroom: [1] has 17 dimensions, not counting those of one element; there may be 16"));
+  CHECK_THAT(
+      message({more.data(), fp32, Numbers(17, 2)}),
+      StartsWith(
+          "headroom: [1] has 17 dimensions, not counting those of one element; there may be 16"));
   CHECK(message(with(&any_tensor::data, nullptr)) == "headroom: [1] is null, with a size of 6");
   CHECK(message(with(&any_tensor::is_read_only, true)) == "headroom: [1] is read-only");
-  CHECK_THAT(message({more.data(), fp32, shape, {3, 0}}), StartsWith("headroom: [1] repeats elements"));
-  CHECK_THAT(message(any_tensor(values.data(), dtype_code::bf16, 4)), ContainsSubstring("[0] and [1] share elements"));
-  CHECK(message(with(&any_tensor::obstacle, "is far away")).find("headroom: [1] is far away: dtype code 2") == 0);
+  CHECK_THAT(message({more.data(), fp32, shape, {3, 0}}),
+             StartsWith("headroom: [1] repeats elements"));
+  CHECK_THAT(message(any_tensor(values.data(), dtype_code::bf16, 4)),
+             ContainsSubstring("[0] and [1] share elements"));
+  CHECK(message(with(&any_tensor::obstacle, "is far away"))
+            .find("headroom: [1] is far away: dtype code 2") == 0);
 
   const any_tensor read_only = with(&any_tensor::is_read_only, true);
   CHECK(headroom::measure(read_only).max_abs == 1.0);
   std::vector<float> target(6, 9.0F);
   CHECK(headroom::unscale_into(read_only, target, 1.0F).max_abs == 1.0);
-  CHECK_THAT(message_of([&] { headroom::cast_into(target, read_only); }), ContainsSubstring("the destination is read-only"));
-  CHECK_THAT(message_of([&] { headroom::for_each_leaf(read_only, [](auto& leaf) { headroom::scale_in_place(leaf, 2.0); }); }),
+  CHECK_THAT(message_of([&] { headroom::cast_into(target, read_only); }),
+             ContainsSubstring("the destination is read-only"));
+  CHECK_THAT(message_of([&] {
+               headroom::for_each_leaf(read_only,
+                                       [](auto& leaf) { headroom::scale_in_place(leaf, 2.0); });
+             }),
              ContainsSubstring("the tree is read-only"));
   const Numbers empty = {0, std::int64_t{1} << 40, std::int64_t{1} << 40}, steps = {1, 1, 1};
-  CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, steps), 2.0F).finite);
+  CHECK(
+      headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, steps), 2.0F).finite);
   const Numbers extreme = {INT64_MAX, INT64_MIN, INT64_MIN};
-  CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, extreme), 2.0F).finite);
+  CHECK(headroom::unscale_in_place(any_tensor(nullptr, dtype_code::fp32, empty, extreme), 2.0F)
+            .finite);
   const Numbers other = {3, 2};
-  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other)); }),
+  CHECK_THAT(message_of([&] {
+               headroom::cast_into(tensor, any_tensor(target.data(), dtype_code::fp32, other));
+             }),
              ContainsSubstring("the source is 2x3, the destination is 3x2"));
   std::vector<float> five(5);
   CHECK_THAT(message_of([&] { headroom::cast_into(tensor, five); }),
              ContainsSubstring("the source is 2x3, the destination is 5"));
-  CHECK_THAT(message_of([&] { headroom::cast_into(tensor, any_tensor(more.data() + 1, dtype_code::fp32, shape)); }),
+  CHECK_THAT(message_of([&] {
+               headroom::cast_into(tensor, any_tensor(more.data() + 1, dtype_code::fp32, shape));
+             }),
              ContainsSubstring("source and destination overlap"));
   CHECK(more == std::vector<float>(6, 1.0F));
 }
@@ -275,7 +307,8 @@ TEST_CASE("shapes and strides are of any integer type, and need not outlive the 
       return any_tensor(memory.data(), dtype_code::fp32, local);
     };
     std::vector<float> out(12);
-    CHECK(headroom::unscale_into(std::vector{view(shape)}, std::vector{std::ref(out)}, 1.0F).max_abs == 11.0);
+    CHECK(headroom::unscale_into(std::vector{view(shape)}, std::vector{std::ref(out)}, 1.0F)
+              .max_abs == 11.0);
     CHECK(out == memory);
     std::vector<float> turned(12);
     headroom::cast_into(any_tensor(memory.data(), dtype_code::fp32, shape, strides),
@@ -286,12 +319,15 @@ TEST_CASE("shapes and strides are of any integer type, and need not outlive the 
   check(std::vector<int>{3, 4}, std::array<short, 2>{1, 3});
   check(std::array<unsigned char, 2>{3, 4}, std::vector<std::ptrdiff_t>{1, 3});
   check(std::array<std::uint64_t, 3>{3, 1, 4}, std::array<std::int8_t, 3>{1, 99, 3});
-  const any_tensor braces(memory.data(), dtype_code::fp32, {3, 4}, {1, 3}), flat(memory.data(), dtype_code::fp32, 12);
-  CHECK((braces.size == 12 && !braces.is_dense() && braces.layout().shape_text() == "3x4" && braces.layout().stride(1) == 3));
+  const any_tensor braces(memory.data(), dtype_code::fp32, {3, 4}, {1, 3}),
+      flat(memory.data(), dtype_code::fp32, 12);
+  CHECK((braces.size == 12 && !braces.is_dense() && braces.layout().shape_text() == "3x4" &&
+         braces.layout().stride(1) == 3));
   CHECK((flat.is_dense() && flat.layout().shape_text() == "12"));
   const any_tensor scalar(memory.data(), dtype_code::fp32, {}), none;
   CHECK((none.ndim == 0 && flat.ndim == 0 && braces.ndim == 2));
-  CHECK((scalar.size == 1 && none.size == 0 && headroom::measure(std::vector{scalar, none}).finite));
+  CHECK(
+      (scalar.size == 1 && none.size == 0 && headroom::measure(std::vector{scalar, none}).finite));
   static_assert(!std::is_constructible_v<any_tensor, float*, dtype_code, std::vector<float>>);
   std::vector<any_tensor> copies{braces, flat};
   copies.insert(copies.begin(), copies[1]);
@@ -303,7 +339,8 @@ TEST_CASE("a flat tensor stands for a matrix with as many elements and no gaps, 
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const std::vector<float> first(values.begin(), values.begin() + 8);
   constexpr dtype_code fp32 = dtype_code::fp32;
-  const any_tensor flat(values.data(), fp32, 8), vector(values.data(), fp32, {8}), matrix(values.data(), fp32, {2, 4});
+  const any_tensor flat(values.data(), fp32, 8), vector(values.data(), fp32, {8}),
+      matrix(values.data(), fp32, {2, 4});
   const any_tensor to_flat(there.data(), fp32, 8), to_matrix(there.data(), fp32, {2, 4});
   for (const any_tensor& from : {flat, vector, matrix}) {
     for (const any_tensor& to : {to_flat, any_tensor(there.data(), fp32, {8}), to_matrix}) {
@@ -316,13 +353,18 @@ TEST_CASE("a flat tensor stands for a matrix with as many elements and no gaps, 
   const any_tensor gaps(values.data(), fp32, {2, 4}, {8, 1});
   any_tensor wrong_ndim = gaps;
   wrong_ndim.ndim = 0;  // only for messages
-  for (const any_tensor& wrong : {gaps, wrong_ndim, any_tensor(values.data(), fp32, {9}), any_tensor(values.data(), fp32, 7)})
-    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_flat); }), ContainsSubstring("the trees differ"));
-  for (const any_tensor& wrong : {any_tensor(values.data(), fp32, {2, 2, 2}), any_tensor(values.data(), fp32, {4, 2})})
-    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_matrix); }), ContainsSubstring("the trees differ"));
+  for (const any_tensor& wrong :
+       {gaps, wrong_ndim, any_tensor(values.data(), fp32, {9}), any_tensor(values.data(), fp32, 7)})
+    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_flat); }),
+               ContainsSubstring("the trees differ"));
+  for (const any_tensor& wrong :
+       {any_tensor(values.data(), fp32, {2, 2, 2}), any_tensor(values.data(), fp32, {4, 2})})
+    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, to_matrix); }),
+               ContainsSubstring("the trees differ"));
   CHECK(there == std::vector<float>(8, -1.0F));
   CHECK((flat.is_dense() && vector.is_dense() && matrix.is_dense() && !gaps.is_dense()));
-  CHECK((flat.same_shape(to_flat) && !flat.same_shape(matrix) && !flat.same_shape(any_tensor(values.data(), fp32, 7))));
+  CHECK((flat.same_shape(to_flat) && !flat.same_shape(matrix) &&
+         !flat.same_shape(any_tensor(values.data(), fp32, 7))));
 }
 
 TEST_CASE("an any_tensor stands beside tensors of static dtypes, also of a user's own") {
@@ -333,7 +375,8 @@ TEST_CASE("an any_tensor stands beside tensors of static dtypes, also of a user'
   CHECK(bits_of(own) == bits_of(expected));
   headroom::cast_into(own, any_tensor(wide.data(), dtype_code::fp32, 2));
   CHECK(wide == values);
-  const auto pair = std::make_tuple(any_tensor(values.data(), dtype_code::fp32, 2), std::vector<half>{half(8.0F)}, 3);
+  const auto pair = std::make_tuple(any_tensor(values.data(), dtype_code::fp32, 2),
+                                    std::vector<half>{half(8.0F)}, 3);
   CHECK(headroom::measure(pair).max_abs == 8.0);
   CHECK_THAT(message_of([&] {
                std::vector<std::vector<float>> lists(2);
@@ -347,16 +390,20 @@ TEST_CASE("for_each_leaf passes a view with the elements of an any_tensor") {
   const Numbers shape = {2, 1};
   int count = 0;
   headroom::for_each_leaf(
-      std::vector<any_tensor>{{values.data(), dtype_code::fp16, shape}, {nullptr, dtype_code::int64, 3}}, [&](auto& leaf) {
+      std::vector<any_tensor>{{values.data(), dtype_code::fp16, shape},
+                              {nullptr, dtype_code::int64, 3}},
+      [&](auto& leaf) {
         using T = typename headroom::tensor_traits<std::decay_t<decltype(leaf)>>::value_type;
-        CHECK((std::is_same_v<T, half> && leaf.size() == 2 && static_cast<const void*>(leaf.data()) == values.data()));
+        CHECK((std::is_same_v<T, half> && leaf.size() == 2 &&
+               static_cast<const void*>(leaf.data()) == values.data()));
         ++count;
       });
   CHECK(count == 1);
   double sum = 0.0;
-  headroom::for_each_block(any_tensor(values.data(), dtype_code::fp16, 2), [&](std::size_t, std::size_t, auto block) {
-    for (const float element : block) sum += static_cast<double>(element);
-  });
+  headroom::for_each_block(any_tensor(values.data(), dtype_code::fp16, 2),
+                           [&](std::size_t, std::size_t, auto block) {
+                             for (const float element : block) sum += static_cast<double>(element);
+                           });
   CHECK(sum == 3.0);
 }
 
@@ -366,7 +413,9 @@ struct Engine {
   std::vector<float> memory = {4.0F, 8.0F};
   dtype_code dtype = dtype_code::fp32;
   int steps = 0;
-  [[nodiscard]] std::vector<any_tensor> gradients() { return {{memory.data(), dtype, 2}, {nullptr, dtype_code::int64, 1}}; }
+  [[nodiscard]] std::vector<any_tensor> gradients() {
+    return {{memory.data(), dtype, 2}, {nullptr, dtype_code::int64, 1}};
+  }
   void step() { ++steps; }
 };
 
@@ -381,9 +430,11 @@ TEST_CASE("a GradScaler unscales the any_tensors of an optimizer, and refuses fp
   scaler.update();
   support::set_bits(engine.memory[1], headroom::binary32::infinity_bits);
   const auto result = scaler.step(engine);
-  CHECK((result.skipped && result.nonfinite && result.nonfinite->path == "[0]" && result.nonfinite->index == 1));
+  CHECK((result.skipped && result.nonfinite && result.nonfinite->path == "[0]" &&
+         result.nonfinite->index == 1));
   scaler.update();
   CHECK((scaler.get_scale() == 2.0F && engine.steps == 1));
   engine.dtype = dtype_code::fp16;
-  CHECK_THAT(support::logic_error_of([&] { (void)scaler.step(engine); }), ContainsSubstring("fp16 and 8-bit gradients"));
+  CHECK_THAT(support::logic_error_of([&] { (void)scaler.step(engine); }),
+             ContainsSubstring("fp16 and 8-bit gradients"));
 }

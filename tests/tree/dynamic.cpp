@@ -1,4 +1,5 @@
-// Tensors whose dtype is known only at run time, as in libtorch: branch_kind::dynamic, without a library.
+// Tensors whose dtype is known only at run time, as in libtorch: branch_kind::dynamic, without a
+// library.
 
 #include <headroom/headroom.hpp>
 
@@ -65,7 +66,8 @@ struct headroom::tree_traits<Array> {
           if constexpr (std::is_integral_v<T>) {
             return Array(elements);
           } else {
-            return Array(std::vector<std::conditional_t<std::is_same_v<To, same_dtype>, T, To>>(elements.size()));
+            return Array(std::vector<std::conditional_t<std::is_same_v<To, same_dtype>, T, To>>(
+                elements.size()));
           }
         },
         *array.elements);
@@ -90,20 +92,23 @@ std::vector<half> halves(std::vector<float> values) { return headroom::cast<half
 }  // namespace
 
 TEST_CASE("a dynamic node is a leaf of the dtype it has, or none") {
-  const std::vector<Array> arrays = {Array(std::vector<float>{1.0F, 2.0F}), Array(halves({3.0F})), Array(std::vector<int>{7}),
-                                     Array()};
+  const std::vector<Array> arrays = {Array(std::vector<float>{1.0F, 2.0F}), Array(halves({3.0F})),
+                                     Array(std::vector<int>{7}), Array()};
   CHECK(headroom::leaf_count(arrays) == 2);
   CHECK(headroom::element_count(arrays) == 3);
   CHECK(headroom::measure(arrays).max_abs == 3.0);
   std::string paths;
-  headroom::for_each_leaf_with_path(Model{arrays[0], arrays[1]}, [&](const std::string& path, auto& leaf) {
-    paths += path + ":" + std::to_string(sizeof(*leaf.data())) + " ";
-  });
+  headroom::for_each_leaf_with_path(
+      Model{arrays[0], arrays[1]}, [&](const std::string& path, auto& leaf) {
+        paths += path + ":" + std::to_string(sizeof(*leaf.data())) + " ";
+      });
   CHECK(paths == "weight:4 bias:2 ");
-  CHECK_THAT(support::logic_error_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(arrays); }),
-             ContainsSubstring("[1]: fp16 and 8-bit gradients that are unscaled in place become 0"));
+  CHECK_THAT(
+      support::logic_error_of([&] { (void)ConstantLossScale(2.0F).unscale_in_place(arrays); }),
+      ContainsSubstring("[1]: fp16 and 8-bit gradients that are unscaled in place become 0"));
   CHECK(arrays[0].as<float>() == std::vector<float>{1.0F, 2.0F});
-  CHECK(ConstantLossScale(2.0F).unscale_in_place<headroom::allow_fp16_gradients>(arrays).max_abs == 1.5);
+  CHECK(ConstantLossScale(2.0F).unscale_in_place<headroom::allow_fp16_gradients>(arrays).max_abs ==
+        1.5);
   CHECK(arrays[0].as<float>() == std::vector<float>{0.5F, 1.0F});
   CHECK(arrays[1].as<half>() == halves({1.5F}));
   CHECK(arrays[2].as<int>() == std::vector<int>{7});
@@ -121,7 +126,8 @@ TEST_CASE("new trees with dynamic nodes have elements of their own") {
   CHECK(model.bias.as<half>() == halves({3.0F}));
   const Model same = ConstantLossScale(2.0F).unscale<headroom::same_dtype>(model).grads;
   CHECK(same.bias.as<half>() == halves({1.5F}));
-  CHECK(headroom::NoOpLossScale().unscale<float>(model).grads.bias.as<float>() == std::vector<float>{3.0F});
+  CHECK(headroom::NoOpLossScale().unscale<float>(model).grads.bias.as<float>() ==
+        std::vector<float>{3.0F});
 }
 
 TEST_CASE("two trees may have other dtypes, but not other structures") {
@@ -138,16 +144,18 @@ TEST_CASE("two trees may have other dtypes, but not other structures") {
 
   for (const Array& other : {Array(std::vector<int>{7}), Array()}) {
     const std::vector<Array> wrong = {source[0], other};
-    CHECK_THAT(message_of([&] { headroom::cast_into(source, wrong); }), ContainsSubstring("the trees differ at [1]"));
-    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, plain); }), ContainsSubstring("the trees differ at [1]"));
+    CHECK_THAT(message_of([&] { headroom::cast_into(source, wrong); }),
+               ContainsSubstring("the trees differ at [1]"));
+    CHECK_THAT(message_of([&] { headroom::cast_into(wrong, plain); }),
+               ContainsSubstring("the trees differ at [1]"));
   }
   CHECK(source[0].as<float>() == std::vector<float>{4.0F});
 }
 
 TEST_CASE("scaling replaces dynamic nodes by what their library makes of them") {
   const Array array(std::vector<float>{1.0F});
-  const auto [model, number, count] =
-      ConstantLossScale(4.0F).scale(std::make_tuple(Model{array, Array()}, std::vector<float>{2.0F}, 3));
+  const auto [model, number, count] = ConstantLossScale(4.0F).scale(
+      std::make_tuple(Model{array, Array()}, std::vector<float>{2.0F}, 3));
   CHECK(model.weight.scaled == 1);
   CHECK(model.weight.as<float>() == std::vector<float>{4.0F});
   CHECK(model.bias.elements == nullptr);

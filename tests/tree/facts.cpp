@@ -81,13 +81,16 @@ namespace {
 
 template <Fact Expected, class... Ts>
 constexpr bool are_known() {
-  return ((owns_elements_v<Ts> == (Expected == Fact::owns) && shares_elements_v<Ts> == (Expected == Fact::does_not)) && ...);
+  return ((owns_elements_v<Ts> == (Expected == Fact::owns) &&
+           shares_elements_v<Ts> == (Expected == Fact::does_not)) &&
+          ...);
 }
 /// The type itself, as a part of every kind of branch, and one level below.
 template <class T, Fact Expected>
 constexpr bool is_known() {
-  return are_known<Expected, T, T&&, std::tuple<T, Floats>, std::pair<Floats, T>, Member<T>, std::vector<T>, std::list<T>,
-                   std::array<T, 2>, std::map<int, T>, std::unique_ptr<T>, std::optional<T>, std::variant<T, float>,
+  return are_known<Expected, T, T&&, std::tuple<T, Floats>, std::pair<Floats, T>, Member<T>,
+                   std::vector<T>, std::list<T>, std::array<T, 2>, std::map<int, T>,
+                   std::unique_ptr<T>, std::optional<T>, std::variant<T, float>,
                    std::variant<float, T>, std::tuple<Floats, std::vector<std::pair<int, T>>>>();
 }
 
@@ -97,7 +100,8 @@ static_assert(is_known<span<float>, Fact::does_not>() && is_known<Shared, Fact::
 static_assert(is_known<std::reference_wrapper<Floats>, Fact::does_not>());
 static_assert(is_known<std::tuple<Floats&, Floats>, Fact::does_not>() &&
               is_known<std::tuple<Floats, Floats&>, Fact::does_not>());
-static_assert(is_known<std::pair<Floats&, Floats>, Fact::does_not>() && is_known<std::pair<Floats, Floats&>, Fact::does_not>());
+static_assert(is_known<std::pair<Floats&, Floats>, Fact::does_not>() &&
+              is_known<std::pair<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>() &&
               is_known<Elsewhere, Fact::unknown>() && is_known<ReferencesInTree, Fact::unknown>());
 
@@ -109,18 +113,25 @@ struct OnlyIntegers {
 
 using headroom::detail::has_only_integers_v;
 static_assert(has_only_integers_v<OnlyIntegers> && has_only_integers_v<std::list<OnlyIntegers>>);
-static_assert(has_only_integers_v<std::optional<int>> && has_only_integers_v<std::tuple<int, std::vector<int>>>);
-static_assert(has_only_integers_v<std::variant<int, long>> && has_only_integers_v<std::unique_ptr<int>>);
-static_assert(!has_only_integers_v<Values> && !has_only_integers_v<std::tuple<int, float>> && !has_only_integers_v<float>);
+static_assert(has_only_integers_v<std::optional<int>> &&
+              has_only_integers_v<std::tuple<int, std::vector<int>>>);
+static_assert(has_only_integers_v<std::variant<int, long>> &&
+              has_only_integers_v<std::unique_ptr<int>>);
+static_assert(!has_only_integers_v<Values> && !has_only_integers_v<std::tuple<int, float>> &&
+              !has_only_integers_v<float>);
 
 using headroom::detail::has_narrow_leaf_v;
 static_assert(has_narrow_leaf_v<half> && has_narrow_leaf_v<std::tuple<Floats, std::vector<half>>>);
-static_assert(has_narrow_leaf_v<headroom::float8_e5m2> && has_narrow_leaf_v<span<const headroom::cbfloat16>>);
-static_assert(!has_narrow_leaf_v<Values> && !has_narrow_leaf_v<std::vector<headroom::bfloat16>> && !has_narrow_leaf_v<int>);
+static_assert(has_narrow_leaf_v<headroom::float8_e5m2> &&
+              has_narrow_leaf_v<span<const headroom::cbfloat16>>);
+static_assert(!has_narrow_leaf_v<Values> && !has_narrow_leaf_v<std::vector<headroom::bfloat16>> &&
+              !has_narrow_leaf_v<int>);
 
 using headroom::detail::every_leaf_is_v;
-static_assert(every_leaf_is_v<Values, float> && every_leaf_is_v<std::tuple<float, Floats, OnlyIntegers>, float>);
-static_assert(!every_leaf_is_v<Values, double> && !every_leaf_is_v<std::tuple<float, double>, float>);
+static_assert(every_leaf_is_v<Values, float> &&
+              every_leaf_is_v<std::tuple<float, Floats, OnlyIntegers>, float>);
+static_assert(!every_leaf_is_v<Values, double> &&
+              !every_leaf_is_v<std::tuple<float, double>, float>);
 static_assert(every_leaf_is_v<std::tuple<float, std::vector<double>>, headroom::at_least_float>);
 static_assert(!every_leaf_is_v<std::tuple<float, headroom::bfloat16>, headroom::at_least_float>);
 static_assert(every_leaf_is_v<half, headroom::same_dtype>);

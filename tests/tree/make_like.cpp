@@ -1,4 +1,5 @@
-// New trees like others, made by cast: their type, their structure, elements of their own, and copies of everything else.
+// New trees like others, made by cast: their type, their structure, elements of their own, and
+// copies of everything else.
 #include <headroom/tree/make_like.hpp>
 
 #include <headroom/headroom.hpp>
@@ -42,28 +43,35 @@ struct Aligned : std::allocator<T> {
   };
 };
 static_assert(becomes<std::vector<float, Aligned<float>>, std::vector<half, Aligned<half>>>);
-static_assert(becomes<std::vector<Vector<float>, Aligned<Vector<float>>>, std::vector<Vector<half>, Aligned<Vector<half>>>>);
+static_assert(becomes<std::vector<Vector<float>, Aligned<Vector<float>>>,
+                      std::vector<Vector<half>, Aligned<Vector<half>>>>);
 
-static_assert(becomes<float, half> && becomes<double, half> && becomes<half, half> && becomes<bfloat16, half>);
+static_assert(becomes<float, half> && becomes<double, half> && becomes<half, half> &&
+              becomes<bfloat16, half>);
 static_assert(becomes<Vector<float>, Vector<half>> && becomes<const Vector<float>&, Vector<half>>);
-static_assert(becomes<std::array<float, 3>, std::array<half, 3>> && becomes<float (&)[3], std::array<half, 3>>);
+static_assert(becomes<std::array<float, 3>, std::array<half, 3>> &&
+              becomes<float (&)[3], std::array<half, 3>>);
 static_assert(becomes<float (&)[2][3], std::array<std::array<half, 3>, 2>>);
-static_assert(becomes<headroom::span<float>, Vector<half>> && becomes<headroom::span<const float>, Vector<half>>);
+static_assert(becomes<headroom::span<float>, Vector<half>> &&
+              becomes<headroom::span<const float>, Vector<half>>);
 static_assert(becomes<Vector<Vector<float>>, Vector<Vector<half>>> &&
               becomes<std::list<Vector<float>>, std::list<Vector<half>>>);
 static_assert(becomes<std::array<Vector<float>, 2>, std::array<Vector<half>, 2>>);
 static_assert(becomes<std::tuple<float, int, Vector<double>>, std::tuple<half, int, Vector<half>>>);
 static_assert(becomes<std::pair<float, std::string>, std::pair<half, std::string>>);
 static_assert(becomes<std::map<std::string, Vector<float>>, std::map<std::string, Vector<half>>>);
-static_assert(becomes<std::map<int, float, std::greater<int>>, std::map<int, half, std::greater<int>>>);
+static_assert(
+    becomes<std::map<int, float, std::greater<int>>, std::map<int, half, std::greater<int>>>);
 static_assert(becomes<std::optional<float>, std::optional<half>>);
-static_assert(becomes<std::variant<float, Vector<float>, int>, std::variant<half, Vector<half>, int>>);
+static_assert(
+    becomes<std::variant<float, Vector<float>, int>, std::variant<half, Vector<half>, int>>);
 static_assert(becomes<std::unique_ptr<Vector<float>>, std::unique_ptr<Vector<half>>>);
 static_assert(becomes<std::shared_ptr<float>, std::shared_ptr<half>>);
 static_assert(becomes<std::reference_wrapper<const Vector<float>>, Vector<half>>);
 static_assert(becomes<std::tuple<float&, Vector<float>&>, std::tuple<half, Vector<half>>>);
-static_assert(becomes<std::tuple<float, Vector<bool>, Vector<int>, std::string, std::map<int, int>>,
-                      std::tuple<half, Vector<bool>, Vector<int>, std::string, std::map<int, int>>>);
+static_assert(
+    becomes<std::tuple<float, Vector<bool>, Vector<int>, std::string, std::map<int, int>>,
+            std::tuple<half, Vector<bool>, Vector<int>, std::string, std::map<int, int>>>);
 static_assert(becomes<support::Network<float>, support::Network<half>>);
 static_assert(becomes<Vector<support::Layer<float>>, Vector<support::Layer<half>>>);
 
@@ -142,11 +150,14 @@ struct headroom::tree_traits<Rebindable32> {
 };
 
 TEST_CASE("cast keeps the values and the structure of every container") {
-  const std::tuple<std::map<std::string, std::vector<float>>, std::list<std::pair<float, int>>, std::optional<double>,
-                   std::variant<int, std::vector<float>>, std::deque<float>, std::array<std::vector<float>, 2>>
-      tree{{{"a", {1.0F, 2.0F}}, {"b", {}}}, {{3.0F, 4}}, 5.0, std::vector<float>{6.0F}, {7.0F, 8.0F}, {{{9.0F}, {}}}};
+  const std::tuple<std::map<std::string, std::vector<float>>, std::list<std::pair<float, int>>,
+                   std::optional<double>, std::variant<int, std::vector<float>>, std::deque<float>,
+                   std::array<std::vector<float>, 2>>
+      tree{{{"a", {1.0F, 2.0F}}, {"b", {}}}, {{3.0F, 4}},  5.0,
+           std::vector<float>{6.0F},         {7.0F, 8.0F}, {{{9.0F}, {}}}};
   const auto narrow = cast<half>(tree);
-  CHECK(std::get<0>(narrow) == std::map<std::string, std::vector<half>>{{"a", {half(1.0F), half(2.0F)}}, {"b", {}}});
+  CHECK(std::get<0>(narrow) ==
+        std::map<std::string, std::vector<half>>{{"a", {half(1.0F), half(2.0F)}}, {"b", {}}});
   CHECK(std::get<1>(narrow) == std::list<std::pair<half, int>>{{half(3.0F), 4}});
   CHECK(std::get<2>(narrow) == half(5.0F));
   CHECK(std::get<std::vector<half>>(std::get<3>(narrow)) == std::vector<half>{half(6.0F)});
@@ -218,11 +229,14 @@ TEST_CASE("shared elements are copied, too") {
   CHECK(cast<half>(std::shared_ptr<float>()) == nullptr);
 }
 
-TEST_CASE("a struct of references has no elements of its own, and is refused before anything is written") {
+TEST_CASE(
+    "a struct of references has no elements of its own, and is refused before anything is "
+    "written") {
   std::vector<float> weight = {1.0F};
   const auto says_so = Catch::Matchers::Contains("weight: source and destination overlap");
   CHECK_THAT(support::message_of([&] { (void)headroom::scale(References{weight}, 2.0); }), says_so);
-  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(References{weight}, 2.0F); }), says_so);
+  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(References{weight}, 2.0F); }),
+             says_so);
   CHECK(weight == std::vector<float>{1.0F});
 }
 

@@ -1,4 +1,5 @@
-// Verbs on tensors with gaps and any order of dimensions reach every element once, and nothing between them.
+// Verbs on tensors with gaps and any order of dimensions reach every element once, and nothing
+// between them.
 #include <headroom/headroom.hpp>
 
 #include <cmath>
@@ -25,7 +26,8 @@ const headroom::ConstantLossScale two(2.0F);
 }  // namespace
 
 TEST_CASE("elements go to their own positions, and what lies between them stays") {
-  std::vector<float> store(3000, -1.0F), expected = store;  // more elements than the buffer of a pass has
+  // More elements than the buffer of a pass has
+  std::vector<float> store(3000, -1.0F), expected = store;
   const Strided<float> tensor{store.data() + 900, {2, 300}, {1000, -3}};
   const Strided<float> there{expected.data() + 900, {2, 300}, {1000, -3}};
   std::vector<half> columns(600);
@@ -61,14 +63,20 @@ TEST_CASE("a tensor that repeats elements is read, and refused where it would be
   CHECK_THAT(support::message_of([&] { headroom::cast_into(broadcast, broadcast); }), says_so);
   CHECK(store == std::vector<float>{1.0F, 2.0F, 3.0F});
   // A stride of 0 does not matter if there is only one element.
-  CHECK(support::message_of([&] { two.scale_in_place(Strided<float>{store.data(), {1, 3}, {0, 1}}); }) == "");
+  CHECK(support::message_of([&] {
+          two.scale_in_place(Strided<float>{store.data(), {1, 3}, {0, 1}});
+        }) == "");
   // Elements 0, 2, 4, 3, 5, 7: distinct, but in no order that a view of a dense tensor has.
   std::vector<float> eight(8, 1.0F);
-  CHECK_THAT(support::message_of([&] { two.scale_in_place(Strided<float>{eight.data(), {2, 3}, {3, 2}}); }), says_so);
+  CHECK_THAT(support::message_of([&] {
+               two.scale_in_place(Strided<float>{eight.data(), {2, 3}, {3, 2}});
+             }),
+             says_so);
 }
 
 TEST_CASE("no tensor that reaches an element twice is written, and every view of a dense one is") {
-  // All shapes and strides of three dimensions within these bounds, compared with a set of the elements that they reach.
+  // All shapes and strides of three dimensions within these bounds, compared with a set of the
+  // elements that they reach.
   int written = 0;
   for (int code = 0; code < 3 * 3 * 3 * 17 * 17 * 17; ++code) {
     std::ptrdiff_t shape[3], stride[3];
@@ -80,11 +88,13 @@ TEST_CASE("no tensor that reaches an element twice is written, and every view of
     for (int i = 0; i < 3; ++i) layout.push(shape[i], stride[i]);
     for (std::ptrdiff_t a = 0; a < shape[0]; ++a) {
       for (std::ptrdiff_t b = 0; b < shape[1]; ++b) {
-        for (std::ptrdiff_t c = 0; c < shape[2]; ++c) reached.insert(a * stride[0] + b * stride[1] + c * stride[2]);
+        for (std::ptrdiff_t c = 0; c < shape[2]; ++c)
+          reached.insert(a * stride[0] + b * stride[1] + c * stride[2]);
       }
     }
     const bool repeats = static_cast<std::ptrdiff_t>(reached.size()) != layout.size();
-    if (repeats && !LoopNest(layout, layout).may_repeat_elements()) FAIL("not noticed: code " << code);
+    if (repeats && !LoopNest(layout, layout).may_repeat_elements())
+      FAIL("not noticed: code " << code);
     written += LoopNest(layout, layout).may_repeat_elements() ? 0 : 1;
   }
   CHECK(written > 10000);
@@ -92,7 +102,8 @@ TEST_CASE("no tensor that reaches an element twice is written, and every view of
 
 TEST_CASE("tensors without elements") {
   using Numbers = std::vector<std::ptrdiff_t>;
-  for (const auto& [shape, strides] : {std::pair<Numbers, Numbers>{{0}, {1}}, {{0, 3}, {3, 1}}, {{3, 0}, {5, 2}}}) {
+  for (const auto& [shape, strides] :
+       {std::pair<Numbers, Numbers>{{0}, {1}}, {{0, 3}, {3, 1}}, {{3, 0}, {5, 2}}}) {
     const Strided<float> none{nullptr, shape, strides};
     two.scale_in_place(none);
     CHECK(headroom::measure(none).norm == 0.0);
@@ -113,11 +124,14 @@ TEST_CASE("a tensor of more dimensions than there may be is refused") {
   CHECK(support::message_of([&] { two.scale_in_place(tree); }) == "headroom: second" + says);
   CHECK(tree.first[0] == 1.0F);
   std::vector<half> flat(1 << 17);
-  CHECK(support::message_of([&] { headroom::cast_into(tensor, flat); }) == "headroom: the source" + says);
-  CHECK(support::message_of([&] { headroom::cast_into(flat, tensor); }) == "headroom: the destination" + says);
+  CHECK(support::message_of([&] { headroom::cast_into(tensor, flat); }) ==
+        "headroom: the source" + says);
+  CHECK(support::message_of([&] { headroom::cast_into(flat, tensor); }) ==
+        "headroom: the destination" + says);
 }
 
-TEST_CASE("a tensor type that cannot be made anew is changed in place, copied into, and moved through") {
+TEST_CASE(
+    "a tensor type that cannot be made anew is changed in place, copied into, and moved through") {
   support::Bare<float> tensor{{2.0F, 4.0F}};
   CHECK(two.unscale_in_place(tensor).max_abs == 2.0);
   support::Bare<half> halves{{half(0.0F), half(0.0F)}};

@@ -1,4 +1,5 @@
-// The standard containers: which are leaves, which are branches, with what paths, and which are skipped.
+// The standard containers: which are leaves, which are branches, with what paths, and which are
+// skipped.
 #include <headroom/tree/std.hpp>
 
 #include <headroom/dtype/half.hpp>
@@ -69,7 +70,8 @@ TEST_CASE("sequences") {
 TEST_CASE("maps") {
   CHECK(paths_of(std::map<std::string, std::vector<float>>{{"encoder", {}}, {"decoder", {}}}) ==
         Paths{"[\"decoder\"]", "[\"encoder\"]"});
-  CHECK(paths_of(std::map<std::string, float>{{"a\"b", 1.0F}, {"c\\d", 1.0F}, {"", 1.0F}, {"e\n", 1.0F}}) ==
+  CHECK(paths_of(std::map<std::string, float>{
+            {"a\"b", 1.0F}, {"c\\d", 1.0F}, {"", 1.0F}, {"e\n", 1.0F}}) ==
         Paths{"[\"\"]", "[\"a\\\"b\"]", "[\"c\\\\d\"]", "[\"e\\x0a\"]"});
   CHECK(paths_of(std::map<int, float>{{3, 1.0F}, {-1, 1.0F}}) == Paths{"[-1]", "[3]"});
   CHECK(paths_of(std::map<Colour, float>{{Colour::green, 1.0F}}) == Paths{"[1]"});
@@ -95,7 +97,8 @@ TEST_CASE("pointers add nothing to a path, and an empty one has no leaves") {
   CHECK(paths_of(std::shared_ptr<std::vector<float>>()).empty());
   std::vector<float> value(3);
   CHECK(paths_of(std::ref(value)) == Paths{""});
-  CHECK(paths_of(std::vector<std::reference_wrapper<std::vector<float>>>{value, value}) == Paths{"[0]", "[1]"});
+  CHECK(paths_of(std::vector<std::reference_wrapper<std::vector<float>>>{value, value}) ==
+        Paths{"[0]", "[1]"});
   CHECK(element_count(std::cref(value)) == 3);
 }
 
@@ -109,7 +112,8 @@ TEST_CASE("variants are what they hold") {
 }
 
 TEST_CASE("what has no floating-point elements is passed by") {
-  CHECK(leaf_count(std::make_tuple(7, true, 'x', Colour::red, dark, nullptr, std::string("text"))) == 0);
+  CHECK(leaf_count(
+            std::make_tuple(7, true, 'x', Colour::red, dark, nullptr, std::string("text"))) == 0);
   CHECK(leaf_count(std::vector<bool>(3)) == 0);
   CHECK(leaf_count(std::vector<int>(3)) == 0);
   CHECK(leaf_count(headroom::span<const int>()) == 0);
@@ -126,22 +130,28 @@ TEST_CASE("leaves, branches, and what is neither, as docs/reference.md lists the
   using headroom::detail::node_kind;
   using headroom::detail::node_kind_v;
   using Floats = std::vector<float>;
-  const auto are = [](node_kind kind, auto... types) { return ((node_kind_v<typename decltype(types)::type> == kind) && ...); };
-  CHECK(are(node_kind::tensor, Type<Floats>(), Type<std::array<half, 2>>(), Type<double[2]>(), Type<headroom::span<float>>()));
+  const auto are = [](node_kind kind, auto... types) {
+    return ((node_kind_v<typename decltype(types)::type> == kind) && ...);
+  };
+  CHECK(are(node_kind::tensor, Type<Floats>(), Type<std::array<half, 2>>(), Type<double[2]>(),
+            Type<headroom::span<float>>()));
 #if defined(__cpp_lib_span)
   CHECK(are(node_kind::tensor, Type<std::span<float>>(), Type<std::span<const half, 2>>()));
   CHECK(are(node_kind::unknown, Type<std::span<Floats>>()));
 #endif
-  CHECK(are(node_kind::branch, Type<std::vector<Floats>>(), Type<std::array<Floats, 2>>(), Type<Floats[2]>(),
-            Type<std::deque<float>>(), Type<std::list<float>>(), Type<std::map<int, float>>(),
-            Type<std::unordered_map<int, float>>(), Type<std::tuple<float>>(), Type<std::pair<float, int>>(),
-            Type<std::optional<float>>(), Type<std::variant<float, int>>(), Type<std::unique_ptr<float>>(),
+  CHECK(are(node_kind::branch, Type<std::vector<Floats>>(), Type<std::array<Floats, 2>>(),
+            Type<Floats[2]>(), Type<std::deque<float>>(), Type<std::list<float>>(),
+            Type<std::map<int, float>>(), Type<std::unordered_map<int, float>>(),
+            Type<std::tuple<float>>(), Type<std::pair<float, int>>(), Type<std::optional<float>>(),
+            Type<std::variant<float, int>>(), Type<std::unique_ptr<float>>(),
             Type<std::shared_ptr<float>>(), Type<std::reference_wrapper<float>>()));
-  CHECK(are(node_kind::integers, Type<int>(), Type<bool>(), Type<Colour>(), Type<std::nullptr_t>(), Type<std::string>(),
-            Type<std::monostate>(), Type<std::vector<bool>>(), Type<std::map<std::string, int>>()));
-  CHECK(are(node_kind::unknown, Type<float*>(), Type<std::unique_ptr<float[]>>(), Type<std::shared_ptr<float[]>>(),
-            Type<std::weak_ptr<float>>(), Type<std::set<int>>(), Type<std::unordered_set<float>>(),
-            Type<std::multimap<int, float>>(), Type<std::forward_list<float>>(), Type<std::queue<float>>(),
-            Type<std::stack<float>>(), Type<std::complex<float>>(), Type<std::atomic<float>>(), Type<std::any>(),
+  CHECK(are(node_kind::integers, Type<int>(), Type<bool>(), Type<Colour>(), Type<std::nullptr_t>(),
+            Type<std::string>(), Type<std::monostate>(), Type<std::vector<bool>>(),
+            Type<std::map<std::string, int>>()));
+  CHECK(are(node_kind::unknown, Type<float*>(), Type<std::unique_ptr<float[]>>(),
+            Type<std::shared_ptr<float[]>>(), Type<std::weak_ptr<float>>(), Type<std::set<int>>(),
+            Type<std::unordered_set<float>>(), Type<std::multimap<int, float>>(),
+            Type<std::forward_list<float>>(), Type<std::queue<float>>(), Type<std::stack<float>>(),
+            Type<std::complex<float>>(), Type<std::atomic<float>>(), Type<std::any>(),
             Type<std::bitset<2>>(), Type<std::string_view>(), Type<long double>()));
 }

@@ -68,13 +68,17 @@ struct headroom::tensor_traits<Matrix> {
 namespace {
 
 static_assert(has_layout_v<Matrix> && !has_layout_v<std::vector<float>>);
-static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> && !is_view_v<float>);
+static_assert(is_view_v<span<float>> && !is_view_v<std::vector<float>> && !is_view_v<Matrix> &&
+              !is_view_v<float>);
 
 template <class Leaf>
-constexpr bool is_read_only = std::is_const_v<std::remove_pointer_t<decltype(data_of(std::declval<Leaf&>()))>>;
-static_assert(is_read_only<const Matrix> && is_read_only<const float> && is_read_only<const float[3]>);
+constexpr bool is_read_only =
+    std::is_const_v<std::remove_pointer_t<decltype(data_of(std::declval<Leaf&>()))>>;
+static_assert(is_read_only<const Matrix> && is_read_only<const float> &&
+              is_read_only<const float[3]>);
 static_assert(!is_read_only<Matrix> && !is_read_only<float> && !is_read_only<std::vector<half>>);
-static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>>);  // const follows the elements, not the span
+// Const follows the elements, not the span
+static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>>);
 
 }  // namespace
 
@@ -102,7 +106,8 @@ TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its si
   const float* const elements = tensor.data();
   CHECK(two.scale(tensor).data()[1] == 2.0F);
   CHECK(tensor.data()[1] == 1.0F);
-  CHECK(two.scale(std::move(tensor)).data() == elements);  // its copies own their elements, so a temporary is reused
+  // Its copies own their elements, so a temporary is reused
+  CHECK(two.scale(std::move(tensor)).data() == elements);
   CHECK(headroom::element_count(users::Layer<float>()) == 3);
   CHECK(headroom::cast<half>(users::Layer<float>()).weight.size() == 3);
 }

@@ -80,7 +80,9 @@ struct headroom::tree_traits<users::WithNames> {
 };
 template <>
 struct headroom::tree_traits<users::WithViews> {
-  static auto children(const users::WithViews& self) { return std::make_tuple(headroom::span<float>(self.data, self.size)); }
+  static auto children(const users::WithViews& self) {
+    return std::make_tuple(headroom::span<float>(self.data, self.size));
+  }
 };
 template <>
 struct headroom::tree_traits<users::Everything> {
@@ -101,10 +103,13 @@ std::vector<float> values_of(Tree& tree) {
 template <class Tree>
 void check_paths(Tree tree, const Paths& expected) {
   CHECK(paths_of(tree) == expected);
-  headroom::for_each_leaf(tree, [](auto& leaf) { static_assert(!std::is_const_v<std::remove_reference_t<decltype(leaf)>>); });
+  headroom::for_each_leaf(tree, [](auto& leaf) {
+    static_assert(!std::is_const_v<std::remove_reference_t<decltype(leaf)>>);
+  });
   const Tree constant = tree;
-  headroom::for_each_leaf(constant,
-                          [](auto& leaf) { static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>); });
+  headroom::for_each_leaf(constant, [](auto& leaf) {
+    static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>);
+  });
 }
 
 }  // namespace
@@ -123,12 +128,14 @@ TEST_CASE("HEADROOM_TREE in a class template, in a struct and after it and of pr
 
 TEST_CASE("HEADROOM_TREE takes 64 members, in their order") {
   using headroom::detail::are_members;
-  static_assert(are_members("a, b") && !are_members("a, b.c") && !are_members("b->c") && !are_members("b()"));
+  static_assert(are_members("a, b") && !are_members("a, b.c") && !are_members("b->c") &&
+                !are_members("b()"));
   users::SixtyFour tree{};
   float count = 0.0F;
   headroom::for_each_leaf(tree, [&](float& leaf) { leaf = count++; });
   CHECK(count == 64.0F);
-  CHECK((tree.q.a == 0.0F && tree.q.p == 15.0F && tree.r.i == 24.0F && tree.t.o == 62.0F && tree.t.p == 63.0F));
+  CHECK((tree.q.a == 0.0F && tree.q.p == 15.0F && tree.r.i == 24.0F && tree.t.o == 62.0F &&
+         tree.t.p == 63.0F));
   const Paths paths = paths_of(tree);
   CHECK(paths.front() == "q.a");
   CHECK(paths.back() == "t.p");

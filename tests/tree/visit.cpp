@@ -1,4 +1,5 @@
-// The walk over one tree (leaves, paths, const) and over two trees side by side. std.cpp tests the containers one by one.
+// The walk over one tree (leaves, paths, const) and over two trees side by side. std.cpp tests the
+// containers one by one.
 #include <headroom/tree/visit.hpp>
 
 #include <headroom/dtype/half.hpp>
@@ -40,8 +41,8 @@ struct Pairs {
   std::string text;
   template <class Source, class Destination>
   void operator()(const Path& path, const Source& source, const Destination& destination) {
-    text += path.text() + ':' + std::to_string(static_cast<int>(source)) + '/' + std::to_string(static_cast<int>(destination)) +
-            ' ';
+    text += path.text() + ':' + std::to_string(static_cast<int>(source)) + '/' +
+            std::to_string(static_cast<int>(destination)) + ' ';
   }
 };
 template <class Source, class Destination>
@@ -51,7 +52,8 @@ std::string pairs_of(const Source& source, const Destination& destination) {
   return pairs.text;
 }
 template <class Source, class Destination>
-void check_differ(const Source& source, const Destination& destination, const std::string& message) {
+void check_differ(const Source& source, const Destination& destination,
+                  const std::string& message) {
   CHECK(message_of([&] { (void)pairs_of(source, destination); }) == "headroom: " + message);
 }
 
@@ -107,7 +109,9 @@ TEST_CASE("a tree that is a leaf has an empty path") {
 }
 
 TEST_CASE("nested to any depth") {
-  std::map<std::string, std::vector<std::optional<std::tuple<float, std::unique_ptr<std::vector<double>>>>>> tree;
+  std::map<std::string,
+           std::vector<std::optional<std::tuple<float, std::unique_ptr<std::vector<double>>>>>>
+      tree;
   tree["a"].resize(2);
   tree["a"][1].emplace(1.0F, std::make_unique<std::vector<double>>(5));
   CHECK(paths_of(tree) == Paths{"[\"a\"][1]<0>", "[\"a\"][1]<1>"});
@@ -116,8 +120,9 @@ TEST_CASE("nested to any depth") {
 
 TEST_CASE("members with names read like C++") {
   const auto network = support::network_of(1.0F);
-  CHECK(paths_of(network) == Paths{"layers[0].weight", "layers[0].bias", "layers[1].weight", "layers[1].bias",
-                                   "heads[\"decoder\"]", "heads[\"encoder\"]", "temperature"});
+  CHECK(paths_of(network) == Paths{"layers[0].weight", "layers[0].bias", "layers[1].weight",
+                                   "layers[1].bias", "heads[\"decoder\"]", "heads[\"encoder\"]",
+                                   "temperature"});
   CHECK(leaf_count(network) == support::network_leaves);
   CHECK(element_count(network) == support::network_elements);
 }
@@ -143,8 +148,9 @@ TEST_CASE("leaves are const where the tree is") {
       static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>);
       ++leaves;
     });
-    headroom::for_each_leaf_with_path(
-        tree, [](const std::string&, auto& leaf) { static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>); });
+    headroom::for_each_leaf_with_path(tree, [](const std::string&, auto& leaf) {
+      static_assert(std::is_const_v<std::remove_reference_t<decltype(leaf)>>);
+    });
     CHECK(leaves > 0);
   };
   const std::unique_ptr<std::vector<float>> owner = std::make_unique<std::vector<float>>(2);
@@ -182,18 +188,22 @@ TEST_CASE("a walk calls children() once for each struct") {
 TEST_CASE("sequences of different containers, element by element") {
   CHECK(pairs_of(std::list<float>{1, 2}, std::deque<double>{3, 4}) == "[0]:1/3 [1]:2/4 ");
   const float array[2][1] = {{1}, {2}};
-  CHECK(pairs_of(std::list<std::list<float>>{{1}, {2}}, std::array<std::list<float>, 2>{{{3}, {4}}}) ==
-        "[0][0]:1/3 [1][0]:2/4 ");
-  CHECK(headroom::detail::branch<headroom::branch_kind::sequence>::make_like<double>(array).size() == 2);
-  check_differ(std::list<float>{1, 2}, std::list<float>{1}, "the trees differ: source has 2 elements, destination has 1");
+  CHECK(pairs_of(std::list<std::list<float>>{{1}, {2}},
+                 std::array<std::list<float>, 2>{{{3}, {4}}}) == "[0][0]:1/3 [1][0]:2/4 ");
+  CHECK(
+      headroom::detail::branch<headroom::branch_kind::sequence>::make_like<double>(array).size() ==
+      2);
+  check_differ(std::list<float>{1, 2}, std::list<float>{1},
+               "the trees differ: source has 2 elements, destination has 1");
   check_differ(std::vector<std::list<float>>{{1}}, std::vector<std::list<float>>{{}},
                "the trees differ at [0]: source has 1 elements, destination has 0");
 }
 
 TEST_CASE("maps, by key") {
-  CHECK(pairs_of(std::map<int, float>{{1, 1}, {2, 2}}, std::map<int, float, std::greater<int>>{{1, 3}, {2, 4}}) ==
-        "[1]:1/3 [2]:2/4 ");
-  CHECK(pairs_of(std::map<int, float>{{1, 1}, {2, 2}}, std::unordered_map<int, double>{{2, 4}, {1, 3}}) == "[1]:1/3 [2]:2/4 ");
+  CHECK(pairs_of(std::map<int, float>{{1, 1}, {2, 2}},
+                 std::map<int, float, std::greater<int>>{{1, 3}, {2, 4}}) == "[1]:1/3 [2]:2/4 ");
+  CHECK(pairs_of(std::map<int, float>{{1, 1}, {2, 2}},
+                 std::unordered_map<int, double>{{2, 4}, {1, 3}}) == "[1]:1/3 [2]:2/4 ");
   check_differ(std::map<int, float>{{1, 1}}, std::map<int, float>{{2, 1}},
                "the trees differ at [1]: the destination does not have this key");
   check_differ(std::map<int, float>{{1, 1}}, std::map<int, float>{},
@@ -215,11 +225,13 @@ TEST_CASE("variants that hold the same alternative") {
   using Source = std::variant<float, std::pair<float, int>>;
   using Destination = std::variant<double, std::tuple<double, int>>;
   CHECK(pairs_of(Source{1.0F}, Destination{2.0}) == ":1/2 ");
-  CHECK(pairs_of(Source{std::pair<float, int>{1, 2}}, Destination{std::tuple<double, int>{3, 4}}) == "first:1/3 ");
+  CHECK(pairs_of(Source{std::pair<float, int>{1, 2}}, Destination{std::tuple<double, int>{3, 4}}) ==
+        "first:1/3 ");
   check_differ(Source{1.0F}, Destination{std::tuple<double, int>{3, 4}},
                "the trees differ: source holds alternative 0, destination holds 1");
   const Source last{std::in_place_index<1>, 1.0F, 2};
-  CHECK(headroom::detail::branch<headroom::branch_kind::variant>::make_like<double>(last).index() == 1);
+  CHECK(headroom::detail::branch<headroom::branch_kind::variant>::make_like<double>(last).index() ==
+        1);
 }
 
 TEST_CASE("a variant without a value is refused") {
@@ -240,5 +252,6 @@ TEST_CASE("sequences of a user's own") {
   CHECK(made.size() == 2);
   CHECK((made.begin()[0].size() == 2 && made.begin()[1].size() == 1));
   CHECK(pairs_of(Ring<float>{1.0F, 2.0F}, Ring<double>{3.0, 4.0}) == "[0]:1/3 [1]:2/4 ");
-  check_differ(Ring<float>{1.0F}, Ring<float>(), "the trees differ: source has 1 elements, destination has 0");
+  check_differ(Ring<float>{1.0F}, Ring<float>(),
+               "the trees differ: source has 1 elements, destination has 0");
 }

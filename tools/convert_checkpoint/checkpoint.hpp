@@ -1,8 +1,8 @@
 #pragma once
 
-// Checkpoints of safetensors files. A file is the size of its header in 8 bytes, little-endian; the header, in JSON; the
-// tensors, without gaps. A directory may have several, and model.safetensors.index.json, which says in which of them a tensor
-// is.
+// Checkpoints of safetensors files. A file is the size of its header in 8 bytes, little-endian; the
+// header, in JSON; the tensors, without gaps. A directory may have several, and
+// model.safetensors.index.json, which says in which of them a tensor is.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -30,19 +30,25 @@ struct Failure : std::runtime_error {
   enum Code { usage = 2, malformed = 3, not_read = 4, io = 5, interrupted = 130 } code;
   Failure(Code of, const std::string& what) : std::runtime_error(what), code(of) {}
 };
-inline std::string text(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+inline std::string text(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 /// Refuses more than 64 levels, since what walks through JSON recurses.
 template <class Input>
 json parse(Input&& input) {
   return json::parse(input, [](int level, json::parse_event_t event, json&) {
-    const bool begins = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    const bool begins =
+        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     return begins && level >= 64 ? throw std::runtime_error("JSON has more than 64 levels") : true;
   });
 }
 
 /// An open file. Errors name it.
 struct File {
-  File(const fs::path& path, int flags) : name(path.string()), number(::open(path.c_str(), flags, 0666)) { check(number); }
+  File(const fs::path& path, int flags)
+      : name(path.string()), number(::open(path.c_str(), flags, 0666)) {
+    check(number);
+  }
   File(File&&) = delete;
   ~File() { ::close(number); }
   ssize_t check(ssize_t result) const {
@@ -52,8 +58,10 @@ struct File {
   template <class Call, class Data>
   void move(Call call, Data data, std::size_t bytes, std::size_t offset) const {
     for (std::size_t done = 0, n = 0; done < bytes; done += n) {
-      n = static_cast<std::size_t>(check(call(number, data + done, bytes - done, static_cast<off_t>(offset + done))));
-      if (n == 0) throw Failure(Failure::malformed, name + ": ends at offset " + text(offset + done));
+      n = static_cast<std::size_t>(
+          check(call(number, data + done, bytes - done, static_cast<off_t>(offset + done))));
+      if (n == 0)
+        throw Failure(Failure::malformed, name + ": ends at offset " + text(offset + done));
     }
   }
   [[nodiscard]] std::string read(std::size_t bytes, std::size_t offset = 0) const {
@@ -65,21 +73,25 @@ struct File {
   const std::string name;
   const int number;
 };
-/// A new file, which gets its name in `finish`. If that is not reached, as after an error, nothing is left. A second process
-/// that writes the same file fails.
+/// A new file, which gets its name in `finish`. If that is not reached, as after an error, nothing
+/// is left. A second process that writes the same file fails.
 struct NewFile : File {
   explicit NewFile(const fs::path& to) : File(to.string() + ".part", O_RDWR | O_CREAT), path(to) {
     struct ::stat named {
     }, opened{};
-    const bool is_locked = ::flock(number, LOCK_EX | LOCK_NB) == 0 && ::stat(name.c_str(), &named) == 0;
-    if (!is_locked || ::fstat(number, &opened) != 0 || named.st_ino != opened.st_ino)  // the other may have finished meanwhile
+    const bool is_locked =
+        ::flock(number, LOCK_EX | LOCK_NB) == 0 && ::stat(name.c_str(), &named) == 0;
+    // The other may have finished meanwhile
+    if (!is_locked || ::fstat(number, &opened) != 0 || named.st_ino != opened.st_ino)
       throw Failure(Failure::io, name + ": another process writes this file");
     check(::ftruncate(number, 0));
   }
   ~NewFile() {
     if (!is_finished) ::unlink(name.c_str());
   }
-  void append(const std::string& contents) { move(::pwrite, contents.data(), contents.size(), size), size += contents.size(); }
+  void append(const std::string& contents) {
+    move(::pwrite, contents.data(), contents.size(), size), size += contents.size();
+  }
   void finish() {
     check(::fsync(number));
     fs::rename(name, path);
@@ -130,23 +142,29 @@ struct Checkpoint {
   void read(const fs::path& path) {
     const fs::path index_path = path / "model.safetensors.index.json";
     const fs::path directory = fs::is_directory(path) ? path : path.parent_path();
-    for (const char* name : {"config.json", "hf_quant_config.json"}) configs[name] = read_object(directory / name);
+    for (const char* name : {"config.json", "hf_quant_config.json"})
+      configs[name] = read_object(directory / name);
     has_index = fs::exists(index_path);
     if (!has_index && fs::is_directory(path) && !fs::exists(path / "model.safetensors"))
-      throw Failure(Failure::io,
-                    path.string() + ": has neither model.safetensors nor model.safetensors.index.json: No such file");
-    if (!has_index) return read_file(fs::is_directory(path) ? path / "model.safetensors" : path, nullptr);
+      throw Failure(
+          Failure::io,
+          path.string() +
+              ": has neither model.safetensors nor model.safetensors.index.json: No such file");
+    if (!has_index)
+      return read_file(fs::is_directory(path) ? path / "model.safetensors" : path, nullptr);
     json index = read_object(index_path), &map = index.at("weight_map");
     std::set<std::string> names;
     for (const auto& [tensor, file] : map.items()) names.insert(file.get<std::string>());
     if (names.empty()) throw std::runtime_error("weight_map is empty");
     for (const std::string& name : names) {
       where = index_path.string() + ": " + name;
-      if (name.find('/') != name.npos || !fs::exists(path / name)) throw std::runtime_error("there is no such file");
+      if (name.find('/') != name.npos || !fs::exists(path / name))
+        throw std::runtime_error("there is no such file");
       read_file(path / name, &map);
     }
     for (const auto& [tensor, file] : map.items())
-      throw Failure(Failure::malformed, index_path.string() + ": " + tensor + " is not in " + text(file));
+      throw Failure(Failure::malformed,
+                    index_path.string() + ": " + tensor + " is not in " + text(file));
   }
 
  private:
@@ -164,16 +182,20 @@ struct Checkpoint {
     std::uint64_t next = 0;
     shard.file.move(::pread, reinterpret_cast<char*>(&next), 8, 0);
     if (next > bytes - 8 || next > 100'000'000)  // the limit of the format
-      throw std::runtime_error("is no safetensors file: it begins with " + text(shard.file.read(8)) +
-                               ", so its header at offset 8 would have " + text(next) + " bytes, of " + text(bytes));
+      throw std::runtime_error(
+          "is no safetensors file: it begins with " + text(shard.file.read(8)) +
+          ", so its header at offset 8 would have " + text(next) + " bytes, of " + text(bytes));
     const json entries = parse(shard.file.read(next, 8));
     if (!entries.is_object()) throw std::runtime_error("the header must be an object");
     next += 8;
-    std::vector<std::tuple<std::size_t, std::size_t, std::string>> places{{bytes, bytes, "the end"}};  // begin, end, name
+    // Begin, end, name
+    std::vector<std::tuple<std::size_t, std::size_t, std::string>> places{
+        {bytes, bytes, "the end"}};
     for (const auto& [name, entry] : entries.items()) {
       where = path.string() + ": " + name + ": " + text(entry);
       if (name == "__metadata__") {
-        for (const auto& [key, value] : entry.get_ref<const json::object_t&>()) (void)value.get_ref<const std::string&>();
+        for (const auto& [key, value] : entry.get_ref<const json::object_t&>())
+          (void)value.get_ref<const std::string&>();
         shard.metadata = entry;
         continue;
       }
@@ -186,25 +208,31 @@ struct Checkpoint {
     where = path.string() + ": the header";
     std::sort(places.begin(), places.end());
     for (const auto& [begin, end, name] : places) {
-      if (begin != next) throw std::runtime_error("ends at offset " + text(next) + ", but " + name + " is at " + text(begin));
+      if (begin != next)
+        throw std::runtime_error("ends at offset " + text(next) + ", but " + name + " is at " +
+                                 text(begin));
       where = path.string() + ": " + name;
       next = end;
     }
     where.clear();
   }
-  static Tensor read_entry(const std::string& name, const json& entry, const File& file, std::size_t data_at,
-                           std::size_t size) {
+  static Tensor read_entry(const std::string& name, const json& entry, const File& file,
+                           std::size_t data_at, std::size_t size) {
     for (const char* list : {"shape", "data_offsets"})
       for (const json& n : entry.at(list).get_ref<const json::array_t&>())
         if (!n.is_number_unsigned()) throw std::runtime_error(text(n) + " is no size");
-    if (entry["data_offsets"].size() != 2) throw std::runtime_error("data_offsets must be two numbers");
+    if (entry["data_offsets"].size() != 2)
+      throw std::runtime_error("data_offsets must be two numbers");
     const std::size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
     if (begin > end || end > size - data_at)
-      throw std::runtime_error("data_offsets must lie in the " + text(size - data_at) + " bytes from offset " + text(data_at));
-    const Tensor tensor{name, entry.at("dtype"), entry["shape"], end - begin, data_at + begin, &file};
+      throw std::runtime_error("data_offsets must lie in the " + text(size - data_at) +
+                               " bytes from offset " + text(data_at));
+    const Tensor tensor{name,        entry.at("dtype"), entry["shape"],
+                        end - begin, data_at + begin,   &file};
     double bytes = static_cast<double>(bits_of(tensor.dtype)) / 8;  // does not overflow
     for (const std::size_t n : tensor.shape) bytes *= static_cast<double>(n);
     if (bytes == static_cast<double>(tensor.bytes) && bits_of(tensor.dtype) > 0) return tensor;
-    throw std::runtime_error("dtype and shape need " + text(bytes) + " bytes at offset " + text(tensor.offset));
+    throw std::runtime_error("dtype and shape need " + text(bytes) + " bytes at offset " +
+                             text(tensor.offset));
   }
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-// How checkpoints store quantized tensors. A format is a row of `layouts`, and the names that configurations have for it are
-// rows of `methods` in configuration.hpp.
+// How checkpoints store quantized tensors. A format is a row of `layouts`, and the names that
+// configurations have for it are rows of `methods` in configuration.hpp.
 
 #include <fnmatch.h>
 
@@ -14,21 +14,27 @@
 
 using headroom::BlockShape;
 
-/// A tensor NAME + name has codes in NAME + codes, which are multiplied by the scales in NAME + scales. Scales of NVFP4 are
-/// multiplied by the number in NAME + tensor_scale, or divided by it. Lists have spaces; what is written is their first.
+/// A tensor NAME + name has codes in NAME + codes, which are multiplied by the scales in NAME +
+/// scales. Scales of NVFP4 are multiplied by the number in NAME + tensor_scale, or divided by it.
+/// Lists have spaces; what is written is their first.
 struct Layout {
-  const char* to;      ///< for --to; null: it is only read
-  const char* method;  ///< the dtype or the quant_method of config.json, the format of compressed-tensors, or who writes it
+  const char* to;  ///< for --to; null: it is only read
+  /// The dtype or the quant_method of config.json, the format of compressed-tensors, or who writes
+  /// it
+  const char* method;
   const char* format;  ///< of the numbers
   const char *name, *codes, *scales, *tensor_scale;
   const char *dtypes, *scale_dtypes;  ///< U8 as scale_dtype: e8m0, in nvfp4 e4m3
   BlockShape block{0, 0};             ///< 0: all rows or columns. fp8 is read with all `forms`
   bool is_reciprocal = false;         ///< the tensor_scale
-  bool is_transposed = false;         ///< the last two dimensions are in the other order than in the model
+  /// The last two dimensions are in the other order than in the model
+  bool is_transposed = false;
   [[nodiscard]] bool is(const char* of) const { return std::strcmp(format, of) == 0; }
-  [[nodiscard]] bool is_packed() const { return is("mxfp4") || is("nvfp4"); }  ///< e2m1, several in an integer
+  /// e2m1, several in an integer
+  [[nodiscard]] bool is_packed() const { return is("mxfp4") || is("nvfp4"); }
   [[nodiscard]] bool is_quantized() const { return is_packed() || is("mxfp8") || is("fp8"); }
-  [[nodiscard]] bool has_groups() const { return std::strstr(codes, "blocks") != nullptr; }  ///< [..., n, 16] for 32 n codes
+  /// [..., n, 16] for 32 n codes
+  [[nodiscard]] bool has_groups() const { return std::strstr(codes, "blocks") != nullptr; }
 };
 // clang-format off
 constexpr const char *fp8 = "F8_E4M3 F8_E5M2", *floats = "F32 BF16 F16", *e8m0 = "U8 F8_E8M0", *e2m1 = "F4";
@@ -98,7 +104,8 @@ constexpr Unread unread[] = {
 // clang-format on
 
 inline bool matches(const std::string& name, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(), [&](auto& p) { return ::fnmatch(p.c_str(), name.c_str(), 0) == 0; });
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](auto& p) { return ::fnmatch(p.c_str(), name.c_str(), 0) == 0; });
 }
 inline bool has(const std::string& list, const std::string& dtype) {
   return (" " + list + " ").find(" " + dtype + " ") != std::string::npos;
@@ -107,7 +114,9 @@ inline std::string first(const std::string& list) { return list.substr(0, list.f
 inline std::size_t product(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
 }
-inline std::size_t blocks_in(std::size_t n, std::size_t block) { return block == 0 ? 1 : (n + block - 1) / block; }
+inline std::size_t blocks_in(std::size_t n, std::size_t block) {
+  return block == 0 ? 1 : (n + block - 1) / block;
+}
 
 /// A tensor of the model: how it is stored, and what becomes of it.
 struct Job {
@@ -123,22 +132,31 @@ struct Job {
   std::vector<Tensor> made = {codes};  ///< codes, scales, tensor_scale
 
   [[nodiscard]] bool is_quantized() const { return from != nullptr && from->is_quantized(); }
-  [[nodiscard]] bool is_transposed() const { return to != nullptr && from->is_transposed != to->is_transposed; }
+  [[nodiscard]] bool is_transposed() const {
+    return to != nullptr && from->is_transposed != to->is_transposed;
+  }
   [[nodiscard]] bool has_no_blocks() const {  // so its elements are a row
     const bool by_itself = scales.file == nullptr || has_one_scale;
-    return to == nullptr || (by_itself && (to->scales == nullptr || to->block.rows == 0) && !is_transposed());
+    return to == nullptr ||
+           (by_itself && (to->scales == nullptr || to->block.rows == 0) && !is_transposed());
   }
   [[nodiscard]] bool needs_largest() const {
-    return to != nullptr && to->scales != nullptr && (to->block.rows == 0 || to->tensor_scale != nullptr);
+    return to != nullptr && to->scales != nullptr &&
+           (to->block.rows == 0 || to->tensor_scale != nullptr);
   }
-  [[nodiscard]] std::size_t columns() const { return has_no_blocks() ? product(shape) : shape.back(); }
-  [[nodiscard]] std::size_t rows() const { return has_no_blocks() || shape.size() < 2 ? 1 : shape[shape.size() - 2]; }
+  [[nodiscard]] std::size_t columns() const {
+    return has_no_blocks() ? product(shape) : shape.back();
+  }
+  [[nodiscard]] std::size_t rows() const {
+    return has_no_blocks() || shape.size() < 2 ? 1 : shape[shape.size() - 2];
+  }
 };
 
 inline Shape shape_of_scales(const Shape& shape, BlockShape block, const char* form = "*RC") {
   Shape result;
   for (const bool has_rows = shape.size() > 1; *form != '\0'; ++form) {
-    if ((*form == '*' || *form == 'E') && has_rows) result.insert(result.end(), shape.begin(), shape.end() - 2);
+    if ((*form == '*' || *form == 'E') && has_rows)
+      result.insert(result.end(), shape.begin(), shape.end() - 2);
     if (*form == 'R' && has_rows) result.push_back(blocks_in(shape[shape.size() - 2], block.rows));
     if (*form == 'C') result.push_back(blocks_in(shape.back(), block.columns));
     if (*form == '1') result.push_back(1);
@@ -167,26 +185,31 @@ void with_floats(const std::string& dtype, std::string& bytes, const F& f) {
 inline void decode(const std::string& dtype, std::string& bytes, std::vector<float>& to) {
   to.resize(bytes.size() * 8 / bits_of(dtype));
   with_floats(dtype, bytes, [&](auto numbers) { headroom::cast_into(numbers, to); });
-  for (std::size_t i = 0; has(e8m0, dtype) && i < to.size(); ++i) to[i] = static_cast<float>(as<headroom::e8m0>(bytes)[i]);
+  for (std::size_t i = 0; has(e8m0, dtype) && i < to.size(); ++i)
+    to[i] = static_cast<float>(as<headroom::e8m0>(bytes)[i]);
   const std::vector<float> one{1.0F};
-  if (dtype == e2m1) headroom::dequantize_blocks_into(as<headroom::float4_e2m1x2>(bytes), one, to, {0, 0});
+  if (dtype == e2m1)
+    headroom::dequantize_blocks_into(as<headroom::float4_e2m1x2>(bytes), one, to, {0, 0});
 }
 inline float read_finite(const Tensor& from) {
   std::string bytes = from.file->read(from.bytes, from.offset);
   std::vector<float> number;
   decode(from.dtype, bytes, number);
-  if (!std::isfinite(number[0])) throw Failure(Failure::not_read, describe(from) + " is " + std::to_string(number[0]));
+  if (!std::isfinite(number[0]))
+    throw Failure(Failure::not_read, describe(from) + " is " + std::to_string(number[0]));
   return number[0];
 }
 
 /// What does not fit.
 struct Misfit {
-  enum { none, shape, codes, dtype, no_scales, no_layout } of = none;  // the first is the closest to fitting
+  // The first is the closest to fitting
+  enum { none, shape, codes, dtype, no_scales, no_layout } of = none;
   std::string what{};
   double distance = 0.0;  // of a shape: in dimensions and powers of two
 };
 /// Reads the scales of layout `job.from`. `blocks` are those of fp8 in the configuration.
-inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tensors, BlockShape blocks) {
+inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tensors,
+                          BlockShape blocks) {
   const Layout& from = *job.from;
   const auto find = [&](const char* end) {
     const auto found = end == nullptr ? tensors.end() : tensors.find({stem + end});
@@ -199,33 +222,43 @@ inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tens
   if (job.scales.file == nullptr)
     return {is_named ? Misfit::codes : Misfit::no_scales,
             describe(job.codes) + ": there are no scales, such as " + stem + from.scales};
-  const std::string of = std::string(" for ") + from.format + ", " + from.method, must = describe(job.scales) + " must be ";
-  if (!has(from.scale_dtypes, job.scales.dtype)) return {Misfit::dtype, must + from.scale_dtypes + of};
+  const std::string of = std::string(" for ") + from.format + ", " + from.method,
+                    must = describe(job.scales) + " must be ";
+  if (!has(from.scale_dtypes, job.scales.dtype))
+    return {Misfit::dtype, must + from.scale_dtypes + of};
   if (job.shape.empty() || (from.has_groups() && (job.shape.size() < 2 || job.shape.back() != 16)))
     return {Misfit::codes, describe(job.codes) + " has no dimension of codes" + of};
   if (from.has_groups()) job.shape.pop_back();
-  job.shape.back() *= from.has_groups() ? 32 : bits_of(job.codes.dtype) / (from.is_packed() ? 4 : 8);
+  job.shape.back() *=
+      from.has_groups() ? 32 : bits_of(job.codes.dtype) / (from.is_packed() ? 4 : 8);
   if (from.block.rows == 1 && job.shape.back() % from.block.columns != 0)
-    return {Misfit::codes, describe(job.codes) + " must have rows of " + text(from.block.columns) + of};
+    return {Misfit::codes,
+            describe(job.codes) + " must have rows of " + text(from.block.columns) + of};
   std::set<Shape> shapes;
   double distance = 1e9;
-  const auto log_size = [](const Shape& shape) { return std::log2(static_cast<double>(product(shape) + 1)); };
+  const auto log_size = [](const Shape& shape) {
+    return std::log2(static_cast<double>(product(shape) + 1));
+  };
   for (const Form& form : forms) {
-    const bool has_rank = *form.shape == 'R' ? job.shape.size() == 2 : *form.shape != 'E' || job.shape.size() > 2;
+    const bool has_rank =
+        *form.shape == 'R' ? job.shape.size() == 2 : *form.shape != 'E' || job.shape.size() > 2;
     if (!has_rank || (!from.is("fp8") && &form != forms)) continue;
     job.block = !from.is("fp8") ? from.block : form.block.rows == given.rows ? blocks : form.block;
     job.has_one_scale = *form.shape == '\0' || *form.shape == '1';
     const Shape shape = shape_of_scales(job.shape, job.block, form.shape);
     shapes.insert(shape);
     if (shape == job.scales.shape) break;
-    distance = std::min(distance, std::abs(static_cast<double>(shape.size()) - static_cast<double>(job.scales.shape.size())) +
+    distance = std::min(distance, std::abs(static_cast<double>(shape.size()) -
+                                           static_cast<double>(job.scales.shape.size())) +
                                       std::abs(log_size(shape) - log_size(job.scales.shape)));
   }
   if (shapes.count(job.scales.shape) == 0)
-    return {Misfit::shape, must + "of a shape in " + text(shapes) + of + ", for " + describe(job.codes), distance};
+    return {Misfit::shape,
+            must + "of a shape in " + text(shapes) + of + ", for " + describe(job.codes), distance};
   job.block = cut(job.block, job.shape);
   if (from.is("nvfp4")) job.scales.dtype = "F8_E4M3";  // MLX says U8
-  if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8")) (void)read_finite(job.scales);
+  if (job.scales.bytes > 1 && product(job.scales.shape) == 1 && from.is("fp8"))
+    (void)read_finite(job.scales);
   if (from.tensor_scale == nullptr) return {};
   if (one.dtype != "F32" || one.bytes != 4)
     return {Misfit::shape, describe(job.codes) + ": there is no F32 " + stem + from.tensor_scale};
@@ -234,34 +267,47 @@ inline Misfit read_scales(Job& job, const std::string& stem, const Tensors& tens
   throw Failure(Failure::not_read, describe(one) + " is " + std::to_string(job.tensor_scale));
 }
 /// A job without a layout if none fits. `closest` then says what fits least badly.
-inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape blocks, bool fp8_is_cast, Misfit& closest) {
+inline Job find_layout(const Tensor& tensor, const Tensors& tensors, BlockShape blocks,
+                       bool fp8_is_cast, Misfit& closest) {
   closest = {Misfit::no_layout};
   for (const Layout& layout : layouts) {
-    const std::size_t stem = tensor.name.size() - std::min(tensor.name.size(), std::strlen(layout.codes));
-    if (!has(layout.dtypes, tensor.dtype) || tensor.name.compare(stem, std::string::npos, layout.codes) != 0) continue;
+    const std::size_t stem =
+        tensor.name.size() - std::min(tensor.name.size(), std::strlen(layout.codes));
+    if (!has(layout.dtypes, tensor.dtype) ||
+        tensor.name.compare(stem, std::string::npos, layout.codes) != 0)
+      continue;
     if (layout.scales == nullptr && layout.is_quantized() && !fp8_is_cast) continue;
     Job job{tensor, {}, tensor.name.substr(0, stem) + layout.name, tensor.shape, &layout};
-    const Misfit misfit = layout.scales == nullptr ? Misfit{} : read_scales(job, tensor.name.substr(0, stem), tensors, blocks);
+    const Misfit misfit = layout.scales == nullptr
+                              ? Misfit{}
+                              : read_scales(job, tensor.name.substr(0, stem), tensors, blocks);
     if (misfit.of == Misfit::none) return job;
-    if (std::tie(misfit.of, misfit.distance) < std::tie(closest.of, closest.distance)) closest = misfit;
+    if (std::tie(misfit.of, misfit.distance) < std::tie(closest.of, closest.distance))
+      closest = misfit;
   }
   return {tensor};
 }
-/// Whether a tensor of integers, or of a dtype that is not read, is an id, a mask or a table, which stays.
+/// Whether a tensor of integers, or of a dtype that is not read, is an id, a mask or a table, which
+/// stays.
 inline bool is_table(const Tensor& tensor) {
   const bool is_integer = matches(tensor.dtype, {"[IU][1-9]*"}),
              is_mask = tensor.shape.size() == 4 && matches(tensor.name, {"*.bias"});
   if (tensor.dtype == "BOOL" || matches(tensor.dtype, {"[IU]64"})) return true;
   if (is_integer && (is_mask || matches(tensor.name, tables))) return true;
-  return tensor.shape.size() < 2 && (is_integer ? !matches(tensor.name, {"*weight*"}) : matches(tensor.dtype, {"F64", "C*"}));
+  return tensor.shape.size() < 2 &&
+         (is_integer ? !matches(tensor.name, {"*weight*"}) : matches(tensor.dtype, {"F64", "C*"}));
 }
 /// Whether the module of a tensor has codes beside it, so that the tensor may be their scale.
 inline bool is_beside_codes(const Tensor& tensor, const Tensors& tensors) {
-  const std::string module = tensor.name.substr(0, tensor.name.rfind('.', tensor.name.rfind("scale")));
-  for (auto other = tensors.lower_bound({module}); other != tensors.end() && other->name.find(module) == 0; ++other) {
-    const bool is_in = other->name == module ||
-                       (other->name[module.size()] == '.' && other->name.find('.', module.size() + 1) == std::string::npos);
-    if (is_in && other->name != tensor.name && !has(floats, other->dtype) && !is_table(*other)) return true;
+  const std::string module =
+      tensor.name.substr(0, tensor.name.rfind('.', tensor.name.rfind("scale")));
+  for (auto other = tensors.lower_bound({module});
+       other != tensors.end() && other->name.find(module) == 0; ++other) {
+    const bool is_in =
+        other->name == module || (other->name[module.size()] == '.' &&
+                                  other->name.find('.', module.size() + 1) == std::string::npos);
+    if (is_in && other->name != tensor.name && !has(floats, other->dtype) && !is_table(*other))
+      return true;
   }
   return false;
 }
@@ -273,15 +319,19 @@ inline bool is_of_activations(const Tensor& tensor) {
 /// Whether a tensor that belongs to no layout is a part that weights need.
 inline bool is_of_weights(const Tensor& tensor, const Tensors& tensors) {
   if (matches(tensor.name, parts_of_weights)) return true;
-  return matches(tensor.name, {"*scale*", "*biases"}) && !is_of_activations(tensor) && is_beside_codes(tensor, tensors);
+  return matches(tensor.name, {"*scale*", "*biases"}) && !is_of_activations(tensor) &&
+         is_beside_codes(tensor, tensors);
 }
-/// Whether loaders expect a tensor to be quantized: weights of linear layers, in gpt-oss those of experts.
+/// Whether loaders expect a tensor to be quantized: weights of linear layers, in gpt-oss those of
+/// experts.
 inline bool is_quantizable(const Job& job, const Layout& to) {
   if (job.shape.size() < 2) return false;
-  const std::size_t columns = job.shape[job.shape.size() - (to.is_transposed && !job.from->is_transposed ? 2 : 1)];
+  const std::size_t columns =
+      job.shape[job.shape.size() - (to.is_transposed && !job.from->is_transposed ? 2 : 1)];
   if (to.block.rows == 1 && columns % to.block.columns != 0) return false;
   if (to.is_transposed) return job.shape.size() == 3 && matches(job.name, {"*.experts.*_proj"});
-  return job.shape.size() == 2 && matches(job.name, {"*.weight"}) && !matches("." + job.name, not_linear);
+  return job.shape.size() == 2 && matches(job.name, {"*.weight"}) &&
+         !matches("." + job.name, not_linear);
 }
 /// Decides what becomes of a tensor. `is_kept`: it must not be quantized.
 inline void plan(Job& job, const Layout& to, bool is_kept) {
@@ -292,19 +342,24 @@ inline void plan(Job& job, const Layout& to, bool is_kept) {
   Shape shape = job.shape;
   if (job.is_transposed()) std::swap(shape[shape.size() - 2], shape.back());
   const auto make = [&](const char* end, const std::string& dtype, const Shape& of) {
-    if (end != nullptr) job.made.push_back({job.name + end, dtype, of, product(of) * bits_of(dtype) / 8});
+    if (end != nullptr)
+      job.made.push_back({job.name + end, dtype, of, product(of) * bits_of(dtype) / 8});
   };
-  const Shape of_scales = job.to->block.rows == 0 ? Shape{1} : shape_of_scales(shape, job.to->block);
+  const Shape of_scales =
+      job.to->block.rows == 0 ? Shape{1} : shape_of_scales(shape, job.to->block);
   if (job.to->is_packed()) shape.back() /= job.to->has_groups() ? 32 : 2;
   if (job.to->has_groups()) shape.push_back(16);
   job.made.clear();
   make(job.to->codes, first(job.to->dtypes), shape);
   if (job.to->scales != nullptr) make(job.to->scales, first(job.to->scale_dtypes), of_scales);
   make(job.to->tensor_scale, "F32", {1});
-  const auto is_same = [](const Tensor& a, const Tensor& b) { return a.dtype == b.dtype && a.shape == b.shape; };
+  const auto is_same = [](const Tensor& a, const Tensor& b) {
+    return a.dtype == b.dtype && a.shape == b.shape;
+  };
   const BlockShape block = cut(job.to->block, job.shape);
-  const bool has_scales = job.to->scales == nullptr || (is_same(job.made[1], job.scales) && block.rows == job.block.rows &&
-                                                        block.columns == job.block.columns);
+  const bool has_scales = job.to->scales == nullptr ||
+                          (is_same(job.made[1], job.scales) && block.rows == job.block.rows &&
+                           block.columns == job.block.columns);
   if (job.from != job.to || !is_same(job.made[0], job.codes) || !has_scales) return;
   job.to = nullptr;  // it is there
   job.made = {job.codes};

@@ -1,4 +1,5 @@
-// Compares every kernel of every instruction set, compiled with the flags under test, with references compiled without them.
+// Compares every kernel of every instruction set, compiled with the flags under test, with
+// references compiled without them.
 #include <headroom/dtype/float8.hpp>
 #include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
@@ -29,16 +30,18 @@ constexpr Format format_of<headroom::float8_e4m3> = Format::e4m3;
 template <>
 constexpr Format format_of<float> = Format::binary32;
 
-/// The number of elements for each call: enough for all loops and a rest, and so few that most calls have no Inf.
+/// The number of elements for each call: enough for all loops and a rest, and so few that most
+/// calls have no Inf.
 constexpr std::size_t chunk = 109;
 
 int faults = 0;
-void expect(bool right, const char* what, std::uint64_t in, std::uint64_t actual, std::uint64_t expected) {
+void expect(bool right, const char* what, std::uint64_t in, std::uint64_t actual,
+            std::uint64_t expected) {
   if (right) return;
   ++faults;
   if (faults > 10) return;
-  std::printf("%s, %s: %llx gives %llx, not %llx\n", headroom::to_string(headroom::active_isa()), what,
-              static_cast<unsigned long long>(in), static_cast<unsigned long long>(actual),
+  std::printf("%s, %s: %llx gives %llx, not %llx\n", headroom::to_string(headroom::active_isa()),
+              what, static_cast<unsigned long long>(in), static_cast<unsigned long long>(actual),
               static_cast<unsigned long long>(expected));
 }
 
@@ -62,20 +65,24 @@ std::vector<T> elements_of(const std::uint64_t* bits, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) set_bits(elements[i], bits[i]);
   return elements;
 }
-/// The same bits, or two NaNs. With the x87 unit, which rounds doubles twice, neighbours count as the same.
+/// The same bits, or two NaNs. With the x87 unit, which rounds doubles twice, neighbours count as
+/// the same.
 template <class T>
 bool same(std::uint64_t a, std::uint64_t b) {
   using F = headroom::detail::format_of<T>;
-  const bool neighbours = FLT_EVAL_METHOD == 2 && sizeof(T) == sizeof(double) && (a - b == 1 || b - a == 1);
-  return a == b || neighbours || ((a & F::abs_mask) >= F::smallest_nan_bits && (b & F::abs_mask) >= F::smallest_nan_bits);
+  const bool neighbours =
+      FLT_EVAL_METHOD == 2 && sizeof(T) == sizeof(double) && (a - b == 1 || b - a == 1);
+  return a == b || neighbours ||
+         ((a & F::abs_mask) >= F::smallest_nan_bits && (b & F::abs_mask) >= F::smallest_nan_bits);
 }
 
 template <class T>
-void check_report(const headroom::GradientReport& report, const std::uint64_t* stored, std::size_t n) {
+void check_report(const headroom::GradientReport& report, const std::uint64_t* stored,
+                  std::size_t n) {
   const std::uint64_t max_abs = reference::max_abs(format_of<T>, stored, n);
   const bool finite = max_abs != headroom::binary64::infinity_bits;
-  expect(report.finite == finite && same<double>(bits_of(report.max_abs), max_abs), "report", stored[0],
-         bits_of(report.max_abs), max_abs);
+  expect(report.finite == finite && same<double>(bits_of(report.max_abs), max_abs), "report",
+         stored[0], bits_of(report.max_abs), max_abs);
 }
 
 template <class In, class Out>
@@ -88,10 +95,12 @@ void run(Verb verb, const In* source, Out* destination, std::size_t n, std::uint
   if (verb == Verb::cast) headroom::cast_into(from, to);
   if (verb == Verb::scale) {
     const headroom::detail::Pass by{headroom::detail::Op::scale, static_cast<double>(factor)};
-    (void)headroom::detail::plan_and_run<headroom::detail::ScaleOps, headroom::detail::Access::into>(by, headroom::sequential,
-                                                                                                     from, to);
+    (void)
+        headroom::detail::plan_and_run<headroom::detail::ScaleOps, headroom::detail::Access::into>(
+            by, headroom::sequential, from, to);
   }
-  if (verb == Verb::unscale) check_report<Out>(headroom::unscale_into(from, to, factor), expected, n);
+  if (verb == Verb::unscale)
+    check_report<Out>(headroom::unscale_into(from, to, factor), expected, n);
 }
 
 template <class In, class Out>
@@ -106,7 +115,8 @@ void check_verb(const char* name, Verb verb, std::uint32_t factor) {
     std::vector<Out> destination(count);
     for (std::size_t begin = 0; begin < count; begin += chunk) {
       const std::size_t n = std::min(chunk, count - begin);
-      run(verb, source.data() + begin, destination.data() + begin, n, factor, expected.data() + begin);
+      run(verb, source.data() + begin, destination.data() + begin, n, factor,
+          expected.data() + begin);
     }
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t stored = bits_of(destination[i]);
@@ -118,7 +128,8 @@ void check_verb(const char* name, Verb verb, std::uint32_t factor) {
 template <class In, class Out>
 void check_pair() {
   check_verb<In, Out>("cast", Verb::cast, 0);
-  for (const std::uint32_t factor : {0x47800000U, 0x42f6e979U, 0x7e800000U, 0x00800000U}) {  // 2^16, 123.456, 2^126, 2^-126
+  // 2^16, 123.456, 2^126, 2^-126
+  for (const std::uint32_t factor : {0x47800000U, 0x42f6e979U, 0x7e800000U, 0x00800000U}) {
     check_verb<In, Out>("scale", Verb::scale, factor);
     check_verb<In, Out>("unscale", Verb::unscale, factor);
   }
@@ -137,8 +148,10 @@ void check_measure() {
       const span<const T> values(elements.data() + begin, n);
       const headroom::GradientNorm measured = headroom::measure(values);
       check_report<T>(measured, samples + begin, n);
-      expect(headroom::all_finite(values) == measured.finite, "all_finite", samples[begin], !measured.finite, measured.finite);
-      expect(same<double>(bits_of(measured.norm), norm), "norm", samples[begin], bits_of(measured.norm), norm);
+      expect(headroom::all_finite(values) == measured.finite, "all_finite", samples[begin],
+             !measured.finite, measured.finite);
+      expect(same<double>(bits_of(measured.norm), norm), "norm", samples[begin],
+             bits_of(measured.norm), norm);
     }
   }
 }

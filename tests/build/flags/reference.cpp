@@ -31,7 +31,8 @@ void with_format(Format format, Body body) {
 template <class Wide, class Narrow>
 void add_boundaries(std::vector<std::uint64_t>& samples) {
   const auto boundaries = support::boundaries<Wide, Narrow>();
-  for (std::size_t i = 0; i < boundaries.size(); i += 5) samples.push_back(boundaries[i].wide);  // takes all six kinds in turn
+  // Takes all six kinds in turn
+  for (std::size_t i = 0; i < boundaries.size(); i += 5) samples.push_back(boundaries[i].wide);
 }
 
 const std::vector<std::uint64_t>& samples_of(Format format) {
@@ -56,22 +57,26 @@ std::uint64_t outcome(Verb verb, typename In::bits_type element, std::uint32_t f
   if (verb == Verb::cast) {
     const auto magnitude = static_cast<typename In::bits_type>(element & In::abs_mask);
     if (magnitude >= In::smallest_nan_bits) return Out::quiet_nan_bits;
-    if (magnitude <= In::largest_finite_bits) return support::nearest<Out>(support::decode<In>(element));
-    return ((element & In::sign_mask) != 0 ? std::uint64_t{Out::sign_mask} : 0) | support::overflow<Out>();
+    if (magnitude <= In::largest_finite_bits)
+      return support::nearest<Out>(support::decode<In>(element));
+    return ((element & In::sign_mask) != 0 ? std::uint64_t{Out::sign_mask} : 0) |
+           support::overflow<Out>();
   }
   const auto operation = verb == Verb::scale ? support::product : support::quotient;
   return support::compute<In, Out>(operation, element, __builtin_bit_cast(float, factor)).bits;
 }
 
-/// The order is part of the contract. Here it is that of at most one block: element i is added to sum i mod 64, in float except
-/// for doubles; these are folded to sixteen sums, and those, in double, to one. For large and for small numbers the elements
-/// are multiplied by a power of two.
+/// The order is part of the contract. Here it is that of at most one block: element i is added to
+/// sum i mod 64, in float except for doubles; these are folded to sixteen sums, and those, in
+/// double, to one. For large and for small numbers the elements are multiplied by a power of two.
 template <class Float>
 double plain_norm(const std::vector<double>& values, bool is_fused) {
   double largest = 0.0;
   for (const double value : values) largest = std::max(largest, std::fabs(value));
   const bool is_float = sizeof(Float) == sizeof(float);
-  const double factor = is_float && largest > 0x1p60 ? 0x1p-70 : is_float && largest <= 0x1p-40 ? 0x1p101 : 1.0;
+  const double factor = is_float && largest > 0x1p60     ? 0x1p-70
+                        : is_float && largest <= 0x1p-40 ? 0x1p101
+                                                         : 1.0;
   Float sums[64] = {};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto value = static_cast<Float>(values[i] * factor);
@@ -94,12 +99,14 @@ constexpr std::uint64_t infinity = headroom::binary64::infinity_bits;
 const std::uint64_t* samples(Format format) { return samples_of(format).data(); }
 std::size_t sample_count(Format format) { return samples_of(format).size(); }
 
-void outcomes(Verb verb, Format in_format, Format out_format, std::uint32_t factor, std::uint64_t* result) {
+void outcomes(Verb verb, Format in_format, Format out_format, std::uint32_t factor,
+              std::uint64_t* result) {
   with_format(in_format, [&](auto in) {
     with_format(out_format, [&](auto out) {
       using In = decltype(in);
       for (const std::uint64_t element : samples_of(in_format)) {
-        *result++ = outcome<In, decltype(out)>(verb, static_cast<typename In::bits_type>(element), factor);
+        *result++ =
+            outcome<In, decltype(out)>(verb, static_cast<typename In::bits_type>(element), factor);
       }
     });
   });
@@ -113,7 +120,9 @@ std::uint64_t max_abs(Format format, const std::uint64_t* elements, std::size_t 
     for (std::size_t i = 0; i < n; ++i) {
       largest = std::max(largest, static_cast<typename In::bits_type>(elements[i] & In::abs_mask));
     }
-    result = largest <= In::largest_finite_bits ? support::nearest<headroom::binary64>(support::decode<In>(largest)) : infinity;
+    result = largest <= In::largest_finite_bits
+                 ? support::nearest<headroom::binary64>(support::decode<In>(largest))
+                 : infinity;
   });
   return result;
 }
@@ -125,14 +134,17 @@ std::uint64_t norm(Format format, const std::uint64_t* elements, std::size_t n) 
   with_format(format, [&](auto in) {
     using In = decltype(in);
     for (std::size_t i = 0; i < n; ++i) {
-      const support::Number value = support::decode<In>(static_cast<typename In::bits_type>(elements[i]));
+      const support::Number value =
+          support::decode<In>(static_cast<typename In::bits_type>(elements[i]));
       values[i] = static_cast<double>(support::to_long_double(value));
     }
   });
-  // The squares of short formats are exact in float, so a fused operation makes no difference, unless they are subnormal.
+  // The squares of short formats are exact in float, so a fused operation makes no difference,
+  // unless they are subnormal.
   const bool is_short = format != Format::binary32;
-  return __builtin_bit_cast(
-      std::uint64_t, format == Format::binary64 ? plain_norm<double>(values, false) : plain_norm<float>(values, is_short));
+  return __builtin_bit_cast(std::uint64_t, format == Format::binary64
+                                               ? plain_norm<double>(values, false)
+                                               : plain_norm<float>(values, is_short));
 }
 
 }  // namespace reference

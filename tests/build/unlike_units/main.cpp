@@ -1,5 +1,6 @@
-// Units with different flags in one program. Each computes the right results with its own code, on a CPU without the
-// instructions that the others were compiled for. All share the chosen instruction set.
+// Units with different flags in one program. Each computes the right results with its own code, on
+// a CPU without the instructions that the others were compiled for. All share the chosen
+// instruction set.
 #include <cstdio>
 #include <vector>
 
@@ -8,7 +9,8 @@
 int main() {
   std::vector<const Unit*> units{&plain_without_exceptions, &plain};
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) units.push_back(&avx2);
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) units.push_back(&avx512);
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+    units.push_back(&avx512);
   for (const Unit* unit : units) std::printf("%s ", unit->name);
   std::printf("run here\n");
   std::fflush(stdout);

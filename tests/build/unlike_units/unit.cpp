@@ -51,9 +51,13 @@ void check_planted(std::size_t size, std::size_t place, std::uint16_t planted) {
   expect(report.finite == is_finite && unscaled.size() == size, "the report of unscale<float>");
   for (std::size_t i = 0; i < size; ++i) {
     const std::uint32_t bits = bits_of(unscaled[i]);
-    expect(i != place ? bits == 0x3A800000U : planted == half_nan ? is_nan(bits) : bits == 0x7F800000U, "unscale<float>");
+    expect(i != place            ? bits == 0x3A800000U
+           : planted == half_nan ? is_nan(bits)
+                                 : bits == 0x7F800000U,
+           "unscale<float>");
   }
-  expect(scale_of_1024().unscale_in_place<headroom::allow_fp16_gradients>(gradients).finite == is_finite,
+  expect(scale_of_1024().unscale_in_place<headroom::allow_fp16_gradients>(gradients).finite ==
+             is_finite,
          "the report of unscale_in_place");
   for (std::size_t i = 0; i < size; ++i) {
     const unsigned bits = gradients[i].bits();
@@ -67,7 +71,8 @@ void check_planted(std::size_t size, std::size_t place, std::uint16_t planted) {
 void check_pass_of_threads() {
   std::vector<float> tree(std::size_t{1} << 19, 1024.0F);
   const auto report = scale_of_1024().unscale_in_place(tree, headroom::parallel(2));
-  expect(report.finite && bits_of(static_cast<float>(report.max_abs)) == bits_of(1.0F), "unscale_in_place by two threads");
+  expect(report.finite && bits_of(static_cast<float>(report.max_abs)) == bits_of(1.0F),
+         "unscale_in_place by two threads");
   expect(headroom::clip_by_global_norm(tree, 1.0).finite, "clip_by_global_norm");
 }
 
@@ -76,7 +81,8 @@ void check_policies() {
   const float before = policy.loss_scale();
   policy = policy.adjust(false);
   expect(bits_of(policy.loss_scale()) == bits_of(before / 2.0F), "AnyLossScale::adjust");
-  const auto resumed = headroom::AnyLossScale::from_state_dict(headroom::from_text(headroom::to_text(policy.state_dict())));
+  const auto resumed = headroom::AnyLossScale::from_state_dict(
+      headroom::from_text(headroom::to_text(policy.state_dict())));
   expect(resumed == policy, "the state of an AnyLossScale");
 }
 
@@ -92,9 +98,11 @@ void check_errors() {
 
 int check() {
   failed = 0;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{129}}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{40}, std::size_t{129}}) {
     for (std::size_t place = 0; place <= size; ++place) {
-      for (const std::uint16_t planted : {half_infinity, half_nan}) check_planted(size, place, planted);
+      for (const std::uint16_t planted : {half_infinity, half_nan})
+        check_planted(size, place, planted);
     }
   }
   check_errors();

@@ -1,6 +1,7 @@
 #pragma once
 
-// The interface of a translation unit of this program. It has no type of headroom, whose name depends on the flags.
+// The interface of a translation unit of this program. It has no type of headroom, whose name
+// depends on the flags.
 struct Unit {
   const char* name;
   /// The number of failed checks. Each has been printed.

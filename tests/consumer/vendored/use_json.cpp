@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 
 int main() {
-  const bool right = headroom::DynamicLossScale().loss_scale() == 32768.0F && nlohmann::vendored == 7;
+  const bool right =
+      headroom::DynamicLossScale().loss_scale() == 32768.0F && nlohmann::vendored == 7;
   std::puts(right ? "right" : "wrong");
   return right ? 0 : 1;
 }

@@ -4,7 +4,8 @@
 #include <string>
 #include <string_view>
 
-// In place of tests/support/catch.hpp, so that libFuzzer can run a test of Catch2: a failed check ends the program.
+// In place of tests/support/catch.hpp, so that libFuzzer can run a test of Catch2: a failed check
+// ends the program.
 #define REQUIRE(...) ((__VA_ARGS__) ? void() : std::abort())
 #define CHECK(...) REQUIRE(__VA_ARGS__)
 #define CHECK_THAT(value, matcher) REQUIRE((matcher)(value))

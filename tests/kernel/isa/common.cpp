@@ -26,7 +26,8 @@ std::size_t wrong_magnitudes() {
     add_largest<Format>(found, static_cast<Bits>(bits));
     std::uint64_t expected = binary64::infinity_bits;
     if (bits <= Format::largest_finite_bits) {
-      expected = bits_of(static_cast<double>(support::to_long_double(support::decode<Format>(static_cast<Bits>(bits)))));
+      expected = bits_of(static_cast<double>(
+          support::to_long_double(support::decode<Format>(static_cast<Bits>(bits)))));
     }
     wrong += found.largest == expected ? 0 : 1;
   }
@@ -37,7 +38,8 @@ std::size_t wrong_magnitudes() {
 
 TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
   Found found{0, 0.0};
-  for (const std::uint64_t magnitude : {std::uint64_t{5}, std::uint64_t{9}, std::uint64_t{7}}) add_largest(found, magnitude);
+  for (const std::uint64_t magnitude : {std::uint64_t{5}, std::uint64_t{9}, std::uint64_t{7}})
+    add_largest(found, magnitude);
   CHECK(found.largest == 9);
   add_to_sum(found, 1.0);
   add_to_sum(found, 0x1p-53);
@@ -45,7 +47,8 @@ TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
   CHECK(bits_of(found.sum_of_squares) == bits_of(1.0));
 }
 
-TEST_CASE("every magnitude of a format is that of the double; what is not finite is Inf's", "[kernel]") {
+TEST_CASE("every magnitude of a format is that of the double; what is not finite is Inf's",
+          "[kernel]") {
   CHECK(wrong_magnitudes<headroom::half>() == 0);
   CHECK(wrong_magnitudes<headroom::bfloat16>() == 0);
   CHECK(wrong_magnitudes<headroom::float8_e4m3>() == 0);

@@ -54,7 +54,8 @@ int end_in_a_task(std::size_t ending_task) {
   return 1;
 }
 
-/// A child process ends normally. It does not have its parent's threads, and does not wait for them.
+/// A child process ends normally. It does not have its parent's threads, and does not wait for
+/// them.
 int end_after_a_fork() {
   need(threads_work());
   const pid_t child = fork();

@@ -1,4 +1,5 @@
-// If the system has no more threads, or no more memory for them, parallel(n) uses those that there are.
+// If the system has no more threads, or no more memory for them, parallel(n) uses those that there
+// are.
 #include <headroom/ops/executor.hpp>
 
 #include <dlfcn.h>
@@ -23,10 +24,12 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 /// Replaces the system's function, and calls it if threads are to be available.
-extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) {
   if (no_more_threads) return EAGAIN;
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  return reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"))(thread, attributes, start, argument);
+  return reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"))(thread, attributes, start,
+                                                                      argument);
 }
 
 namespace {
