@@ -264,8 +264,7 @@ int main(int argc, char** argv) {
 
     std::printf(
         "\nBelow best: steps that fp16 would have taken with twice the scale. Bits wasted: how "
-        "often it could have been "
-        "doubled,\n"
+        "often it could have been doubled,\n"
         "mean over the steps that were not skipped.\n");
     return 0;
   } catch (const std::exception& error) {

@@ -310,18 +310,15 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
   std::printf(
       "\nDifference: from the first row with the same seed, the median over the seeds. p: "
-      "Wilcoxon's signed-rank test of "
-      "these\n"
+      "Wilcoxon's signed-rank test of these\n"
       "differences, two-sided, exact, with Holm's correction in each table. Diverged: networks "
       "whose loss in the last step is\n"
       "Inf or NaN. 10 below: networks that recognise more than 10 points fewer digits than that of "
-      "the first row with the "
-      "same\n"
+      "the first row with the same\n"
       "seed; an image counts as not recognised if the network returns NaN. Skipped: share of the "
       "steps. Lost: share of the\n"
       "gradients that are zero but are not in float at the same weights and batch, counted in at "
-      "most 10 steps. Bits: how "
-      "often\n"
+      "most 10 steps. Bits: how often\n"
       "the scale could have been doubled in fp16, as in headroom::simulate. A dash: not counted, "
       "or without a meaning.\n\n"
       "Systems that had the faults:\n");

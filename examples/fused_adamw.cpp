@@ -238,8 +238,7 @@ int main(int argc, char** argv) {
   right = compare<headroom::half>("fp16", size) && right;
   std::printf(
       "\nMemory: plain loops that read the gradients twice, and read and write the weights and "
-      "moments. How much the fused "
-      "step\n"
+      "moments. How much the fused step\n"
       "saves depends on the CPU and on what else runs.\n");
   return right ? 0 : 1;
 }

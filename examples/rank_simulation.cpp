@@ -212,8 +212,7 @@ int main(int argc, char** argv) {
 
   std::printf(
       "Takes half a minute with the default sizes.\n\nLaunched again after each fault:\n%6s  %-11s "
-      "%6s %9s %7s %5s %7s %6s "
-      "%10s %7s %10s %12s\n",
+      "%6s %9s %7s %5s %7s %6s %10s %7s %10s %12s\n",
       "ranks", "policy", "steps", "+ redone", "killed", "lost", "aborted", "stale", "overflows",
       "of one", "latest, s", "decision, us");
   for (const std::uint32_t ranks : sizes) {

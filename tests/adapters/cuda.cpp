@@ -329,8 +329,7 @@ TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its na
     shim::strange_memory = memory;
     CHECK(message({{values, 1}, {values + 2, 1}}) ==
           "headroom: gradients[1].data is memory that device 0 cannot access: of the host and not "
-          "registered, or of another "
-          "device");
+          "registered, or of another device");
     shim::can_access = 1;
     CHECK(message({{values, 1}, {values + 2, 1}}).empty());
     shim::can_access = 0;
@@ -570,8 +569,6 @@ TEST_CASE("gpu: a policy whose device code differs is refused") {
   const std::size_t before = shim::allocations;
   CHECK(support::logic_error_of([] { gpu::LossScale<Different>(); }) ==
         "headroom: the policy's adjust has another result on the device than on the host: write "
-        "__host__ __device__ before it "
-        "and before "
-        "all that it calls");
+        "__host__ __device__ before it and before all that it calls");
   CHECK(shim::allocations == before);
 }

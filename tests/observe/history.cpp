@@ -203,11 +203,11 @@ TEST_CASE("the verdicts warming_up and healthy") {
   skip(history, 1, 1024.0F, 0, 1);
   skip(history, 14);
   CHECK(take(history, 84) == Verdict::warming_up);
-  CHECK_THAT(history.explanation(),
-             ContainsSubstring(
-                 "step 98, warming_up: 15 of the last 99 steps were not finite, and the loss "
-                 "scale is 1024; that is usual while the loss scale comes down; at step 0 "
-                 "layers[3].weight had"));
+  CHECK_THAT(
+      history.explanation(),
+      ContainsSubstring(
+          "step 98, warming_up: 15 of the last 99 steps were not finite, and the loss scale is "
+          "1024; that is usual while the loss scale comes down; at step 0 layers[3].weight had"));
   CHECK(take(history, 1) == Verdict::healthy);  // skips of the warm-up do not count
   CHECK(history.explanation() ==
         "step 99, healthy: 15 of the last 100 steps were not finite, and the loss scale is 1024");
@@ -221,10 +221,8 @@ TEST_CASE(
   CHECK(skip(history, 1, 512.0F, 0, 3) == Verdict::too_many_skips);
   CHECK(history.explanation() ==
         "step 105, too_many_skips: 6 of the last 106 steps were not finite, and the loss scale is "
-        "512; let the loss scale grow "
-        "less often or not so high, or lower the learning rate; at step 105 layers[3].weight had "
-        "an Inf at index 17, of 0 NaN "
-        "and 3 Inf in all");
+        "512; let the loss scale grow less often or not so high, or lower the learning rate; at "
+        "step 105 layers[3].weight had an Inf at index 17, of 0 NaN and 3 Inf in all");
   for (int i = 0; i < 500; ++i) history.record(no_gradients);  // these do not count
   CHECK(history.verdict() == Verdict::too_many_skips);
   CHECK(take(history, 113) == Verdict::too_many_skips);
@@ -257,9 +255,8 @@ TEST_CASE("explanations of NaN without Inf, and of an Inf at one place in ten st
   skip(nan, 6, 1024.0F, 4);
   CHECK(nan.explanation() ==
         "step 105, too_many_skips: 6 of the last 106 steps were not finite, and the loss scale is "
-        "1024; NaN without Inf: look at "
-        "the loss and the weights; at step 105 layers[3].weight had a NaN at index 17, of 4 NaN "
-        "and 0 Inf in all");
+        "1024; NaN without Inf: look at the loss and the weights; at step 105 layers[3].weight had "
+        "a NaN at index 17, of 4 NaN and 0 Inf in all");
   nan.record_loss(infinity);
   skip(nan, 1, 1024.0F, 4);
   CHECK_THAT(nan.explanation(), ContainsSubstring("no loss scale helps"));
@@ -308,8 +305,7 @@ TEST_CASE(
   CHECK(take(history, 1, 0x1.8p-19) == Verdict::underflowing);
   CHECK(history.explanation() ==
         "step 200, underflowing: the loss scale is 1024; gradients may become zero: let the loss "
-        "scale start higher or grow "
-        "sooner");
+        "scale start higher or grow sooner");
   HistoryConfig config;
   config.warm_up = 0;
   History few(config);

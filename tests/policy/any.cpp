@@ -204,8 +204,7 @@ TEST_CASE("the errors for an unknown name and an unknown setting list the known 
   const StateDict settings = {{"hysteresis", 3}, {"growth", 2.0}};
   CHECK(message_of([&] { (void)make_loss_scale("apex", settings); }) ==
         "headroom: the key 'growth' is unknown; its value is 2.0; known are initial_scale, "
-        "growth_interval, growth_factor, "
-        "backoff_factor, min_scale, max_scale, hysteresis");
+        "growth_interval, growth_factor, backoff_factor, min_scale, max_scale, hysteresis");
   CHECK(message_of([] {
           (void)make_loss_scale("constant", {{"initial_scale", 2.0}});
         }) == "headroom: the key 'initial_scale' is unknown; its value is 2.0; known are scale");

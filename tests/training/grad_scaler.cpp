@@ -195,8 +195,7 @@ TEST_CASE("calls in the wrong order are logic errors that say what to do, and ch
   const Weights unscaled = optimizer.grads;
   const std::string twice =
       "this optimizer has been unscaled since the last update; with several micro-batches call it "
-      "once, after the "
-      "last backward" +
+      "once, after the last backward" +
       also_update;
   CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }),
              ContainsSubstring("unscale_: " + twice));
@@ -238,8 +237,7 @@ TEST_CASE("a rank without a batch scales a loss of 0, to step by the gradients o
   optimizer.grads = {1024.0F};
   CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
              ContainsSubstring(": call scale and backward first, or leave out this step; on a rank "
-                               "without a batch call scale "
-                               "all the same, as in scale(0.0F); "));
+                               "without a batch call scale all the same, as in scale(0.0F); "));
   CHECK(scaler.scale(0.0F) == 0.0F);
   CHECK_FALSE(scaler.step(optimizer).skipped);
   CHECK(optimizer.weights == Weights{1.0F});
