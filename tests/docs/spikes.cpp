@@ -1,6 +1,7 @@
 // A spike, an overflow and an ordinary norm, after norms of about 1. Only the last one leads to a
 // step.
 #include <headroom/headroom.hpp>
+#include <headroom/observe/spike_guard.hpp>
 #include <limits>
 #include <vector>
 

@@ -2,7 +2,7 @@
 // again. A policy with that state stays in its range, and resumes from what it writes. So do a
 // SpikeGuard and a histogram.
 #include <headroom/policy/any.hpp>
-#include <headroom/policy/spike_guard.hpp>
+#include <headroom/observe/spike_guard.hpp>
 #include <headroom/state/text.hpp>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include <headroom/policy/spike_guard.hpp>
+#include <headroom/observe/spike_guard.hpp>
 #include <headroom/state/text.hpp>
 
 #include <algorithm>
