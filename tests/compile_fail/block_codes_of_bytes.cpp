@@ -1,5 +1,4 @@
-// expect: headroom: codes and scales are vectors, spans or matrices of a dtype; reinterpret_cast
-// bytes to float8_e4m3
+// expect: headroom: codes and scales are vectors, spans or matrices of a dtype; reinterpret_cast bytes to float8_e4m3
 #include <headroom/dtype/float8.hpp>
 #include <headroom/quantize/blocks.hpp>
 

@@ -1,5 +1,4 @@
-// expect: this struct has no counterpart with elements of another dtype. Use the _into form of the
-// verb
+// expect: this struct has no counterpart with elements of another dtype. Use the _into form of the verb
 #include <headroom/dtype/half.hpp>
 #include <headroom/ops/cast.hpp>
 

@@ -1,5 +1,4 @@
-// expect: headroom: dtype_traits<T>::format has too many digits, or too large or too small numbers,
-// for float
+// expect: headroom: dtype_traits<T>::format has too many digits, or too large or too small numbers, for float
 #include <headroom/ops/measure.hpp>
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// expect: headroom: only quantize_blocks_into and dequantize_blocks_into take e8m0 and
-// float4_e2m1x2
+// expect: headroom: only quantize_blocks_into and dequantize_blocks_into take e8m0 and float4_e2m1x2
 #include <headroom/ops/measure.hpp>
 #include <headroom/quantize/block_rules.hpp>
 

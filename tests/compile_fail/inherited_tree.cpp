@@ -1,5 +1,4 @@
-// expect: this struct has the HEADROOM_TREE of its base, which does not know the struct's own
-// members
+// expect: this struct has the HEADROOM_TREE of its base, which does not know the struct's own members
 #include <headroom/ops/measure.hpp>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// expect: of a scale: LossScaleConfig{scale}
+// expect: or LossScaleConfig{scale}
 #include <headroom/headroom.hpp>
 
 #ifdef HEADROOM_CONTROL

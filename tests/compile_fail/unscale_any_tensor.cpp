@@ -1,5 +1,4 @@
-// expect: no new tensor can be made for this verb's result, as of an any_tensor, which is a view:
-// use the
+// expect: no new tensor can be made for this verb's result, as of an any_tensor, which is a view: use the
 #include <headroom/headroom.hpp>
 
 #include <vector>
