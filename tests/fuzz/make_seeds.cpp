@@ -1,7 +1,7 @@
 // Writes a state of every policy and of a SpikeGuard into a directory, as the first inputs of the
 // fuzzer:
-#include <headroom/policy/any.hpp>
 #include <headroom/observe/spike_guard.hpp>
+#include <headroom/policy/any.hpp>
 #include <headroom/state/text.hpp>
 
 #include <fstream>

@@ -1,8 +1,8 @@
 // For libFuzzer. Every text gives either an error of headroom, or a state that its own text gives
 // again. A policy with that state stays in its range, and resumes from what it writes. So do a
 // SpikeGuard and a histogram.
-#include <headroom/policy/any.hpp>
 #include <headroom/observe/spike_guard.hpp>
+#include <headroom/policy/any.hpp>
 #include <headroom/state/text.hpp>
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Loops that users write. They run without an exception, and every gradient is divided once.
-#include <headroom/ops/clip.hpp>
 #include <headroom/observe/spike_guard.hpp>
+#include <headroom/ops/clip.hpp>
 #include <headroom/training/grad_scaler.hpp>
 
 #include <array>
