@@ -90,8 +90,8 @@ template <class Leaf>
 [[nodiscard]] LeafView view_of(const Path& path, const char* which, Leaf& leaf, bool writes) {
   const auto* const data = detail::data_of(leaf);
   const std::size_t size = detail::size_of(leaf);
-  check_walkable(path, which, leaf, data, size, writes);
-  return checked_view(path, which, data, size, sizeof *data, detail::layout_of(leaf));
+  detail::check_walkable(path, which, leaf, data, size, writes);
+  return detail::checked_view(path, which, data, size, sizeof *data, detail::layout_of(leaf));
 }
 [[nodiscard]] inline LeafView view_of(const Path& path, const char* which, const any_tensor& tensor,
                                       bool writes) {
