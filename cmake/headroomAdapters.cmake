@@ -1,10 +1,12 @@
 # The build and the installed package both use this file, so an adapter's target is the same in both.
 
-set(headroom_adapters c10d eigen mpi nlohmann_json torch xtensor)
+set(headroom_adapters c10d eigen gpu mpi nlohmann_json torch xtensor)
 set(headroom_c10d_package Torch)
 set(headroom_c10d_library torch)
 set(headroom_eigen_package Eigen3)
 set(headroom_eigen_library Eigen3::Eigen)
+set(headroom_gpu_package CUDAToolkit)
+set(headroom_gpu_library CUDA::cudart)
 set(headroom_mpi_package MPI)
 set(headroom_mpi_library MPI::MPI_CXX)
 set(headroom_nlohmann_json_package nlohmann_json)

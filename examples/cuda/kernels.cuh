@@ -1,6 +1,6 @@
 #pragma once
 
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 
 #include <cmath>
 #include <cstddef>

@@ -6,7 +6,7 @@
 //   train [data.csv [epochs [batch [hidden layers [weight of the loss]]]]]
 //
 // The tests run it on the CPU.
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 #include <headroom/policy/constant.hpp>
 
 #include <algorithm>
@@ -189,7 +189,7 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
 
   const Network<Scalar> network(start, std::max(n, n_test));
   const gpu::Gradients gradients(network.gradients());
-  gpu::LossScale<Policy> scaler(policy);
+  gpu::Scaler<Policy> scaler(policy);
   const Stream stream;
 
   const Graph step(stream, [&] {

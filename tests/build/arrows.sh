@@ -15,11 +15,12 @@ declare -A may_include=(
   [dtype]="$base"
   [kernel/boundary.hpp]="config.hpp"
   [kernel/isa.hpp]="$base"
-  [kernel/isa]="$base dtype kernel/boundary.hpp kernel/isa.hpp kernel/kernels.inl"
+  [kernel/sums.hpp]="config.hpp"
+  [kernel/isa]="$base dtype kernel/boundary.hpp kernel/isa.hpp kernel/sums.hpp kernel/kernels.inl"
   [kernel/kernels.inl]=""
-  [kernel]="$base dtype kernel/boundary.hpp kernel/isa.hpp kernel/isa"
+  [kernel]="$base dtype kernel/boundary.hpp kernel/isa.hpp kernel/sums.hpp kernel/isa"
   [tree]="$base dtype"
-  [ops]="$base dtype tree kernel"
+  [ops]="$base dtype tree kernel kernel/sums.hpp"
   [state]="$base dtype"
   [policy]="$base dtype state"
   [training]="$base dtype tree kernel ops state policy"
@@ -27,7 +28,8 @@ declare -A may_include=(
   [quantize.hpp]="dtype quantize"
   [quantize]="$base dtype tree kernel ops state policy"
   [adapters]="$base dtype tree ops state policy training"
-  [adapters/cuda]="$base dtype tree ops policy quantize"
+  [gpu.hpp]="gpu"
+  [gpu]="$base dtype tree kernel/sums.hpp ops policy quantize"
 )
 
 faults=0
@@ -40,9 +42,8 @@ fault() {
 # includes them.
 module_of() {
   case $1 in
-    kernel/boundary.hpp | kernel/isa.hpp) echo "$1" ;;
+    kernel/boundary.hpp | kernel/isa.hpp | kernel/sums.hpp) echo "$1" ;;
     kernel/*.inl) echo kernel/kernels.inl ;;
-    adapters/cuda* | adapters/nccl.hpp) echo adapters/cuda ;; # what runs on a GPU
     */*) dirname "$1" ;;
     *) echo "$1" ;;
   esac

@@ -1,5 +1,5 @@
 // expect: headroom: gradients on a GPU are float, double, fp16 or bf16
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 #include <headroom/dtype/half.hpp>
 
 #ifdef HEADROOM_CONTROL

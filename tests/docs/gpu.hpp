@@ -1,6 +1,6 @@
 // CUDA on the CPU for the blocks of docs/gpu.md. check.sh makes `launch(kernel, …, arguments)` of
 // `kernel<<<…>>>(arguments)`.
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 
 #include <cstddef>
 #include <cstdio>

@@ -19,7 +19,7 @@ int main() {
   auto* const sums = zeros<float>(n);
   const cudaStream_t stream{};
   const std::vector<int> micro_batches(4);
-  headroom::gpu::LossScale<> scaler;
+  headroom::gpu::Scaler<> scaler;
   const int steps = 50;
 #include BLOCK
   return is_learnt(weights, n) && scaler.read(stream).report.norm < 0.1 ? 0 : 1;

@@ -5,7 +5,7 @@ int main() {
   const cudaStream_t stream{};
   auto* const loss = zeros<__half>(1);
   const headroom::gpu::Gradients grads({{loss, 1}});
-  headroom::gpu::LossScale<> scaler;
+  headroom::gpu::Scaler<> scaler;
   for (int step = 0; step < 10; ++step) {
     *loss = __float2half(step == 3 ? 1e30F : 1.0F);
     scaler.measure(grads, stream);

@@ -1,9 +1,9 @@
-// The kernels of adapters/cuda.hpp against headroom's verbs on the CPU, and their speed on a GPU.
+// The kernels of gpu.hpp against headroom's verbs on the CPU, and their speed on a GPU.
 // run.sh compiles it with nvcc. The tests compile it with the headers in shim/, and run `check
 // small`.
 //   check small | bits | policies | training | fp8 | speed
 
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 #include <headroom/policy/amax.hpp>
 #include <headroom/policy/constant.hpp>
 #include <headroom/policy/presets.hpp>
@@ -20,7 +20,7 @@
 
 #include "device.hpp"
 #if defined(HEADROOM_CHECK_NCCL)
-#include <headroom/adapters/nccl.hpp>
+#include <headroom/gpu/nccl.hpp>
 #endif
 #if !defined(HEADROOM_CUDA_SHIM)
 #include "fp8.hpp"
@@ -157,7 +157,7 @@ struct Twins {
 void compare(const std::string& name, const std::vector<Shape>& shapes, float scale) {
   Twins twins(shapes);
   const gpu::Gradients gradients(twins.there);
-  gpu::LossScale<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
+  gpu::Scaler<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
   const auto check_report = [&](const char* verb, const headroom::GradientNorm& want) {
     const headroom::GradientNorm got = scaler.read(nullptr).report;
     const gpu::Step step = on_host(scaler.step(), 1)[0];
@@ -226,7 +226,7 @@ __global__ void hash_kernel(const Cases* cases, std::uint64_t* hash) { *hash = h
 
 template <class Policy>
 void follow(const char* name, Policy policy, int steps) {
-  gpu::LossScale<Policy> scaler(policy);
+  gpu::Scaler<Policy> scaler(policy);
   std::vector<float> values(4);
   const auto memory = on_device(values);
   const gpu::Gradients gradients({{memory.get(), values.size()}});
@@ -325,7 +325,7 @@ auto train(unsigned n, int steps, bool unscales, [[maybe_unused]] How how) {
   const auto gradients = on_device(std::vector<__half>(n));
   const gpu::Gradients first({{gradients.get(), half, floats.get()}});
   const gpu::Gradients rest({{gradients.get() + half, n - half, floats.get() + half}});
-  gpu::LossScale<Policy> scaler;
+  gpu::Scaler<Policy> scaler;
   cudaStream_t stream = nullptr;
   const auto iteration = [&] {
     gpu::detail::launch("backward_kernel", backward_kernel, blocks, 256, stream, n, weights.get(),
@@ -435,7 +435,7 @@ void speed() {
           list.emplace_back(source + i * n * each, n, dtype,
                             has_destination ? destination + i * n : nullptr);
         const gpu::Gradients gradients(list);
-        gpu::LossScale<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
+        gpu::Scaler<headroom::ConstantLossScale> scaler{headroom::ConstantLossScale(scale)};
         const double rate = accesses * static_cast<double>(n * tensors * each) /
                             milliseconds(nullptr, [&] { verb(scaler, gradients); });
         std::printf("  %s, %zu: %4.0f (%.2f)", scale == 1.0F ? "x" : "/", tensors, rate * 1e-6,
@@ -462,7 +462,7 @@ void speed() {
   for (std::size_t i = 0; i < 300; ++i)
     list.emplace_back(source + i * 4096, 1000, dtype_code::fp16, destination + i * 1024);
   const gpu::Gradients gradients(list);
-  gpu::LossScale<> scaler;
+  gpu::Scaler<> scaler;
   cudaStream_t stream{};
   check("cudaStreamCreate", cudaStreamCreate(&stream));
   for (const bool measures : {true, false})

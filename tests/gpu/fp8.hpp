@@ -3,7 +3,7 @@
 // gpu::TensorScales against headroom::TensorScales, bit for bit: on a GPU, compiled by nvcc, or
 // with the headers in shim/.
 
-#include <headroom/adapters/cuda_fp8.hpp>
+#include <headroom/gpu.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/quantize.hpp>
 

@@ -1,7 +1,7 @@
 // With the headers in shim/, and NVIDIA's nccl.h if the compiler finds it. NCCL is replaced by two
 // ranks in this process.
 
-#include <headroom/adapters/nccl.hpp>
+#include <headroom/gpu/nccl.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -54,7 +54,7 @@ TEST_CASE("gpu::all_reduce: two ranks decide alike, by the norm of both") {
   const gpu::Gradients lists[] = {gpu::Gradients({{grads[0].data(), 1000}}),
                                   gpu::Gradients({{grads[1].data(), 70}})};
   const headroom::DynamicLossScale policy({1024.0F, 3});
-  gpu::LossScale<> ranks[] = {gpu::LossScale<>(policy), gpu::LossScale<>(policy)};
+  gpu::Scaler<> ranks[] = {gpu::Scaler<>(policy), gpu::Scaler<>(policy)};
   headroom::DynamicLossScale expected = policy;
   for (int step = 0; step < 20; ++step) {
     const int replicas = 1 + step % 2;
@@ -69,7 +69,7 @@ TEST_CASE("gpu::all_reduce: two ranks decide alike, by the norm of both") {
       gpu::all_reduce(ranks[rank], nullptr, nullptr, replicas);
     }
     expected = expected.adjust(!overflows);
-    for (gpu::LossScale<>& rank : ranks) {
+    for (gpu::Scaler<>& rank : ranks) {
       rank.update(nullptr);
       const auto last = rank.read(nullptr);
       CHECK((last.policy == expected && last.skipped == overflows));

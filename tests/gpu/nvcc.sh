@@ -16,7 +16,7 @@ fi
 grep -q 'calling a constexpr __host__ function("inv_scale") from a __global__ function' <<<"$output" || { echo "$output" && exit 1; }
 
 # With -use_fast_math, too, kernels flush no subnormal gradient.
-printf '#include <headroom/adapters/cuda_fp8.hpp>\ntemplate class headroom::gpu::%s;\n' 'LossScale<>' \
+printf '#include <headroom/gpu.hpp>\ntemplate class headroom::gpu::%s;\n' 'Scaler<>' \
   'TensorScales<headroom::float8_e4m3>' >"$work/kernels.cu"
 "${compile[@]}" -std=c++17 -use_fast_math -ptx "$work/kernels.cu" -o "$work/kernels.ptx"
 if sed -n '/entry.*\(measure\|unscale\|quantize\)_kernel/,/^}/p' "$work/kernels.ptx" | tee "$work/ptx" | grep ftz; then

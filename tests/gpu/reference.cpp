@@ -1,6 +1,6 @@
 // headroom's verbs on the CPU, for check.cpp, which may be compiled by nvcc.
 
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 #include <headroom/headroom.hpp>
 
 #include <vector>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What adapters/nccl.hpp uses, with the declarations of NVIDIA's header, for systems without it. tests/gpu/nccl.cpp defines the
+// What gpu/nccl.hpp uses, with the declarations of NVIDIA's header, for systems without it. tests/gpu/nccl.cpp defines the
 // functions.
 
 #include <cuda_runtime.h>

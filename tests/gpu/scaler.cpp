@@ -1,6 +1,6 @@
 // The kernels run on the CPU: gpu/shim. gpu/check.cpp compares bits, follows policies through
 // overflows, and captures graphs.
-#include <headroom/adapters/cuda.hpp>
+#include <headroom/gpu.hpp>
 #include <headroom/headroom.hpp>
 
 #include <cmath>
@@ -18,7 +18,7 @@
 namespace {
 
 using namespace headroom;
-using Scaler = gpu::LossScale<>;
+using Scaler = gpu::Scaler<>;
 const cudaStream_t stream = nullptr;
 
 /// Of a scale of 1024, which halves after an overflow.
@@ -137,14 +137,14 @@ TEST_CASE("gpu: a list is unscaled once and measured once in a step, of one scal
   {
     Scaler other = make();
     const auto measure_there = [&] { other.measure(in_place, stream); };
-    refused("measure", "used in a step of another LossScale", measure_there);
-    refused("unscale", "used in a step of another LossScale",
+    refused("measure", "used in a step of another Scaler", measure_there);
+    refused("unscale", "used in a step of another Scaler",
             [&] { other.unscale(in_place, stream); });
     scaler.update(stream);
     other.unscale(in_place, stream);
-    refused("measure", "used in a step of another LossScale", measure);
+    refused("measure", "used in a step of another Scaler", measure);
     Scaler third = std::move(other);
-    refused("measure", "used in a step of another LossScale", measure);
+    refused("measure", "used in a step of another Scaler", measure);
     third.measure(in_place, stream);
   }
   own[0] = 3.0F * 1024.0F;
@@ -235,9 +235,9 @@ TEST_CASE(
   int taken = 0, refused = 0;
   for (int run = 0; run < 60; ++run) {
     const float scales[] = {1024.0F, 1000.0F};
-    gpu::LossScale<ConstantLossScale> scalers[] = {
-        gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[0])),
-        gpu::LossScale<ConstantLossScale>(ConstantLossScale(scales[1]))};
+    gpu::Scaler<ConstantLossScale> scalers[] = {
+        gpu::Scaler<ConstantLossScale>(ConstantLossScale(scales[0])),
+        gpu::Scaler<ConstantLossScale>(ConstantLossScale(scales[1]))};
     OnCpu cpu[2];
     OnCpu::List here[2];
     here[0].floats.resize(700);
@@ -337,6 +337,7 @@ TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its na
   shim::strange_memory = {cudaMemoryTypeHost, 1};
   CHECK(message({{values + 2, 1}}).empty());
   shim::strange = nullptr;
+  shim::strange_memory = {};
 }
 
 TEST_CASE("gpu: lists and scalers are used with their device") {
@@ -396,7 +397,7 @@ TEST_CASE("gpu: ranks send the bits of Inf for a NaN") {
   Scaler scaler = make();
   scaler.measure(list, stream);
   scaler.total(stream);
-  CHECK(*scaler.largest() == binary64::infinity_bits);
+  CHECK(*scaler.max_abs() == binary64::infinity_bits);
 }
 
 template <class List>
@@ -567,7 +568,7 @@ struct Different {
 }  // namespace
 TEST_CASE("gpu: a policy whose device code differs is refused") {
   const std::size_t before = shim::allocations;
-  CHECK(support::logic_error_of([] { gpu::LossScale<Different>(); }) ==
+  CHECK(support::logic_error_of([] { gpu::Scaler<Different>(); }) ==
         "headroom: the policy's adjust has another result on the device than on the host: write "
         "__host__ __device__ before it and before all that it calls");
   CHECK(shim::allocations == before);

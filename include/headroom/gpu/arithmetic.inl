@@ -1,0 +1,176 @@
+// Arithmetic on the device that no flag changes, such as -use_fast_math, -ftz=true, -prec-div=false
+// and -fmad.
+
+#include <cuda_fp16.h>
+
+HEADROOM_DETAIL_BEGIN_NAMESPACE
+namespace gpu {
+namespace detail {
+
+#if defined(__CUDA_ARCH__)
+#define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double)  \
+  __device__ inline float name(float a, float b) {           \
+    float result;                                            \
+    asm(ptx " %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b)); \
+    return result;                                           \
+  }                                                          \
+  __device__ inline double name(double a, double b) { return in_double(a, b); }
+__device__ inline float fma(float a, float b, float c) {
+  float result;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+}
+__device__ inline double to_double(float value) {  // -ftz=true would make a cast of a subnormal 0
+  double result;
+  asm("cvt.f64.f32 %0, %1;" : "=d"(result) : "f"(value));
+  return result;
+}
+#else  // nvcc parses it for the host, which never calls it
+#define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double) \
+  template <class T>                                        \
+  __device__ T name(T a, T b) {                             \
+    return hd::hide_from_optimizer(a sign b);               \
+  }
+__device__ inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ inline double to_double(float value) { return static_cast<double>(value); }
+#endif
+__device__ inline double to_double(double value) { return value; }
+HEADROOM_DETAIL_ROUNDED(mul, *, "mul.rn.f32", __dmul_rn)
+HEADROOM_DETAIL_ROUNDED(add, +, "add.rn.f32", __dadd_rn)
+HEADROOM_DETAIL_ROUNDED(div, /, "div.rn.f32", __ddiv_rn)
+#undef HEADROOM_DETAIL_ROUNDED
+
+// ---- elements ----
+
+template <class Format>
+using bits_of = typename Format::bits_type;
+template <class Format>
+using compute_of = std::conditional_t<std::is_same_v<Format, binary64>, double, float>;
+
+template <class Format, class Compute = compute_of<Format>>
+__device__ Compute widen(bits_of<Format> bits) {
+  if constexpr (std::is_same_v<Format, binary16>) {
+    return __half2float(__ushort_as_half(bits));
+  } else if constexpr (std::is_same_v<Format, brain16>) {
+    return __uint_as_float(static_cast<unsigned>(bits) << 16);
+  } else if constexpr (sizeof(Compute) > sizeof bits) {
+    return to_double(hd::bit_cast<float>(bits));
+  } else {
+    return hd::bit_cast<Compute>(bits);
+  }
+}
+/// Rounds to nearest-even, as headroom's kernels do. A NaN may get another payload.
+template <class Format, class Compute>
+__device__ bits_of<Format> narrow(Compute value) {
+  using From = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
+  if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, binary16>) {
+    return __half_as_ushort(__float2half_rn(value));
+  } else if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, brain16>) {
+    const unsigned bits = __float_as_uint(value), rounded = bits + 0x7FFFU + (bits >> 16 & 1U);
+    const bool is_nan = (bits & binary32::abs_mask) > binary32::infinity_bits;
+    return static_cast<std::uint16_t>((is_nan ? bits | 0x400000U : rounded) >> 16);
+  } else {
+    return hd::convert_bits<From, Format>(hd::bit_cast<bits_of<From>>(value));
+  }
+}
+
+/// What a load brings. Elements of 16 bits are taken out later: to take them out is to wait for the
+/// load.
+template <unsigned bytes>
+struct alignas(bytes) Words {
+  using Word = std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t>;
+  Word word[bytes / sizeof(Word)];
+};
+/// Elements that one thread loads at once.
+template <class Format, unsigned lanes>
+struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
+  using Raw = Words<lanes * sizeof(bits_of<Format>)>;
+  bits_of<Format> lane[lanes];
+
+  static __device__ bool is_aligned(const bits_of<Format>* first) {
+    return reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
+  }
+  static __device__ Raw raw(const bits_of<Format>* first) {
+    return *reinterpret_cast<const Raw*>(first);
+  }
+  /// `left` elements exist; zeros beyond.
+  static __device__ Pack load(const bits_of<Format>* from, unsigned left, bool is_aligned) {
+    if (is_aligned && left >= lanes) return hd::bit_cast<Pack>(raw(from));
+    Pack result{};
+#pragma unroll
+    for (unsigned l = 0; l < lanes; ++l) result.lane[l] = l < left ? from[l] : bits_of<Format>{0};
+    return result;
+  }
+  __device__ void store(bits_of<Format>* to) const {
+    *reinterpret_cast<Raw*>(to) = hd::bit_cast<Raw>(*this);
+  }
+  __device__ void store(bits_of<Format>* to, unsigned left, bool is_aligned) const {
+    if (is_aligned && left >= lanes) return store(to);
+#pragma unroll
+    for (unsigned l = 0; l < lanes; ++l)
+      if (l < left) to[l] = lane[l];
+  }
+};
+template <class Bits>
+__device__ Bits warp_max(Bits value) {
+  for (int step = 16; step > 0; step /= 2)
+    value = hd::larger_of(value, static_cast<Bits>(__shfl_xor_sync(0xFFFFFFFFU, value, step)));
+  return value;
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ inline unsigned warp_max(unsigned value) {
+  return __reduce_max_sync(0xFFFFFFFFU, value);
+}
+#endif
+/// The largest magnitude of a thread's elements. Bits of floating-point numbers >= 0 order as the
+/// numbers do; NaN is largest.
+struct MaxAbs {
+  unsigned narrow = 0;  // as a float
+  unsigned long long of_doubles = 0;
+
+  template <class Format>
+  __device__ void add(bits_of<Format> magnitude) {
+    if constexpr (std::is_same_v<Format, binary64>)
+      of_doubles = hd::larger_of<unsigned long long>(of_doubles, magnitude);
+    if constexpr (!std::is_same_v<Format, binary64>)
+      narrow = hd::larger_of(narrow, hd::bit_cast<std::uint32_t>(widen<Format>(magnitude)));
+  }
+};
+/// The largest of a block, in its thread 0. Called once, by all threads.
+template <class Bits>
+__device__ Bits block_max(Bits value) {
+  __shared__ Bits of_warps[32];
+  value = warp_max(value);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  return threadIdx.x < 32
+             ? warp_max(threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : Bits{0})
+             : value;
+}
+/// Called by all threads of a block, each with its largest magnitude. The order of the atomics does
+/// not change a maximum.
+__device__ inline void add_max_abs(const MaxAbs& mine, double divisor, Sums* now) {
+  const std::uint64_t of_floats = hd::convert_bits<binary32, binary64>(mine.narrow);
+  const std::uint64_t bits =
+      block_max(hd::larger_of<unsigned long long>(mine.of_doubles, of_floats));
+  // Inf stands for NaN, too
+  const double largest = hd::bit_cast<double>(hd::smaller_of(bits, binary64::infinity_bits));
+  if (threadIdx.x == 0)
+    atomicMax(&now->max_abs, hd::bit_cast<unsigned long long>(div(largest, divisor)));
+}
+/// What measured gradients are to be divided by.
+__device__ inline double divisor_of(const List& list, const Sums& now) {
+  return list.carries_scale ? to_double(now.loss_scale) : 1.0;
+}
+
+template <class F>
+__device__ void with_format(dtype_code dtype, const F& f) {
+  if (dtype == dtype_code::fp16) return f(binary16());
+  if (dtype == dtype_code::bf16) return f(brain16());
+  if (dtype == dtype_code::fp32) return f(binary32());
+  f(binary64());
+}
+
+}  // namespace detail
+}  // namespace gpu
+HEADROOM_DETAIL_END_NAMESPACE

@@ -1,0 +1,109 @@
+// What launches the kernels, and the kernels.
+
+#include <headroom/gpu/arithmetic.inl>
+#include <headroom/gpu/decide.inl>
+#include <headroom/gpu/measure.inl>
+#include <headroom/gpu/unscale.inl>
+
+HEADROOM_DETAIL_BEGIN_NAMESPACE
+namespace gpu {
+namespace detail {
+
+template <class... Parameters>
+void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads_each,
+            cudaStream_t stream, std::common_type_t<Parameters>... arguments) {
+  if (blocks.x == 0) return;
+  void* addresses[] = {&arguments...};
+  check(name, cudaLaunchKernel(kernel, blocks, dim3(threads_each), addresses, 0, stream));
+}
+
+/// CUDA loads a kernel at its first launch, and may then wait for running kernels: for ever, if one
+/// of NCCL waits for a rank.
+template <class... Kernels>
+void load(Kernels*... kernels) {
+  cudaFuncAttributes unused{};
+  (check("cudaFuncGetAttributes", cudaFuncGetAttributes(&unused, kernels)), ...);
+}
+
+}  // namespace detail
+
+template <class Policy>
+Scaler<Policy>::Scaler(const Policy& policy) {
+  detail::load(detail::measure_kernel<>, detail::unscale_kernel<false>,
+               detail::unscale_kernel<true>, detail::total_kernel<>, detail::update_kernel<Policy>);
+  constexpr unsigned n = 40;
+  std::vector<float> scales(n);
+  const auto there = detail::copied(n, scales.data());
+  detail::launch("try_kernel", detail::try_kernel<Policy>, 1, 1, nullptr, policy, there.get(), n);
+  detail::check("cudaMemcpy",
+                cudaMemcpy(scales.data(), there.get(), n * sizeof(float), cudaMemcpyDeviceToHost));
+  Policy expected = policy;
+  for (unsigned i = 0; i < n; ++i) {
+    expected = expected.adjust(detail::trial_report(i));
+    if (!(scales[i] == expected.loss_scale()))
+      hd::throw_logic_error(
+          {"the policy's adjust has another result on the device than on the host: write __host__ "
+           "__device__ before it and before all that it calls"});
+  }
+  const State start{{policy}, {}, {policy.loss_scale()}};
+  state_ = detail::copied(1, &start);
+  void* fetched = nullptr;
+  detail::check("cudaMallocHost", cudaMallocHost(&fetched, sizeof(State)));
+  fetched_.reset(static_cast<State*>(fetched));
+  cudaEvent_t event{};
+  detail::check("cudaEventCreateWithFlags",
+                cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  arrived_.reset(event);
+}
+template <class Policy>
+void Scaler<Policy>::measure(const Gradients& gradients, cudaStream_t stream) {
+  detail::Use use = use_of(gradients, "measure");
+  if (use.is_measured) refuse("measure", "measured in this step");
+  if (measured_.n_groups != 0) total(stream);
+  detail::List list = gradients.list_;
+  list.carries_scale = !use.is_unscaled;
+  detail::launch("measure_kernel", detail::measure_kernel<>, list.n_groups,
+                 list.n_groups < detail::few_groups ? detail::most_threads : detail::few_threads,
+                 stream, list, &state_->now);
+  measured_ = list;
+  is_begun_ = is_measured_ = use.is_measured = true;
+  gradients.use_ = use;
+}
+template <class Policy>
+void Scaler<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t stream, bool adds) {
+  const char* const verb = adds ? "accumulate" : "unscale";
+  detail::Use use = use_of(gradients, verb);
+  if (use.is_unscaled && !adds) refuse(verb, "unscaled in this step");
+  if (use.is_unscaled && use.is_measured) refuse(verb, "unscaled and measured in this step");
+  const unsigned n = gradients.list_.n_groups;
+  detail::launch("unscale_kernel",
+                 adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
+                 dim3(n, n < detail::few_groups ? detail::sharing : 1), detail::threads, stream,
+                 gradients.list_, &state_->now);
+  is_begun_ = use.is_unscaled = true;
+  gradients.use_ = use;
+}
+template <class Policy>
+void Scaler<Policy>::total(cudaStream_t stream, int replicas) {
+  hd::check_in("replicas", replicas, 1, std::numeric_limits<int>::max(), "1 or more");
+  home_.check_current("total");
+  detail::launch("total_kernel", detail::total_kernel<>, 1, detail::threads, stream, &state_->now,
+                 measured_, static_cast<double>(replicas));
+  measured_ = {};
+}
+template <class Policy>
+void Scaler<Policy>::update(cudaStream_t stream, const double& max_norm) {
+  hd::check_max_norm(max_norm);
+  home_.check_current("update");
+  if (!is_begun_)
+    hd::throw_logic_error({"update: no gradients were unscaled or measured since the last update"});
+  if (!is_measured_ && !hd::is_infinite(max_norm))
+    hd::throw_logic_error(
+        {"update: max_norm is ", hd::to_text(max_norm), ", but nothing was measured in this step"});
+  detail::launch("update_kernel", detail::update_kernel<Policy>, 1, detail::threads, stream,
+                 state_.get(), measured_, max_norm);
+  begin_step();
+}
+
+}  // namespace gpu
+HEADROOM_DETAIL_END_NAMESPACE
