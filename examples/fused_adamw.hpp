@@ -14,7 +14,7 @@
 #include <headroom/kernel/isa.hpp>
 #include <headroom/ops/for_each_block.hpp>
 #include <headroom/training/optimizer_traits.hpp>
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <headroom/dtype/half.hpp>
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <cstdint>
 #include <map>

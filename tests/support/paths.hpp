@@ -1,6 +1,6 @@
 #pragma once
 
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <string>
 #include <vector>

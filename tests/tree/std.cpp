@@ -6,7 +6,7 @@
 #include <headroom/ops/cast.hpp>
 #include <headroom/ops/measure.hpp>
 #include <headroom/ops/unscale.hpp>
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <any>
 #include <array>

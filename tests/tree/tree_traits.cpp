@@ -1,7 +1,7 @@
 // The routes by which a struct becomes a branch.
 #include <headroom/tree/tree_traits.hpp>
 
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <array>
 #include <cstddef>

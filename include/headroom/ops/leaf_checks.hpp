@@ -3,7 +3,7 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/tree/any_tensor.hpp>
 #include <headroom/tree/loop_nest.hpp>
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <headroom/ops/plan.hpp>
 #include <headroom/tree/any_tensor.hpp>
 #include <headroom/tree/facts.hpp>
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The walk over one tree (leaves, paths, const) and over two trees side by side. std.cpp tests the
 // containers one by one.
-#include <headroom/tree/visit.hpp>
+#include <headroom/tree/walk.hpp>
 
 #include <headroom/dtype/half.hpp>
 #include <headroom/tree/make_like.hpp>
@@ -190,9 +190,7 @@ TEST_CASE("sequences of different containers, element by element") {
   const float array[2][1] = {{1}, {2}};
   CHECK(pairs_of(std::list<std::list<float>>{{1}, {2}},
                  std::array<std::list<float>, 2>{{{3}, {4}}}) == "[0][0]:1/3 [1][0]:2/4 ");
-  CHECK(
-      headroom::detail::branch<headroom::branch_kind::sequence>::make_like<double>(array).size() ==
-      2);
+  CHECK(headroom::detail::make_sequence<double>(array).size() == 2);
   check_differ(std::list<float>{1, 2}, std::list<float>{1},
                "the trees differ: source has 2 elements, destination has 1");
   check_differ(std::vector<std::list<float>>{{1}}, std::vector<std::list<float>>{{}},
@@ -230,8 +228,7 @@ TEST_CASE("variants that hold the same alternative") {
   check_differ(Source{1.0F}, Destination{std::tuple<double, int>{3, 4}},
                "the trees differ: source holds alternative 0, destination holds 1");
   const Source last{std::in_place_index<1>, 1.0F, 2};
-  CHECK(headroom::detail::branch<headroom::branch_kind::variant>::make_like<double>(last).index() ==
-        1);
+  CHECK(headroom::detail::make_variant<double>(last).index() == 1);
 }
 
 TEST_CASE("a variant without a value is refused") {
