@@ -57,7 +57,8 @@ struct PlannedLeaves : Plan {
 /// The number of pieces of each run.
 std::vector<std::ptrdiff_t> run_lengths(const Plan& plan) {
   std::vector<std::ptrdiff_t> lengths;
-  for (const Plan::Run& run : plan.runs()) lengths.push_back(plan.end(run) - plan.begin(run));
+  for (const Plan::Segment& run : plan.segments())
+    lengths.push_back(plan.end(run) - plan.begin(run));
   return lengths;
 }
 
@@ -78,7 +79,7 @@ TEST_CASE("neighbours of one kind form a run, in the order in which they came") 
     CHECK(piece.destination == destination + i);
     CHECK(piece.size == i);
   }
-  const Plan::Run* const runs = plan.runs().begin();
+  const Plan::Segment* const runs = plan.segments().begin();
   CHECK(runs[0].kind == &halves_to_floats);
   CHECK(runs[1].kind == &floats);
   CHECK(runs[2].kind == &halves_to_floats);
@@ -97,7 +98,7 @@ TEST_CASE(
   plan.add(memory, memory, 5, floats);
   plan.add(memory, 0, nest_of({0, 3}, {16, 2}));  // no elements, so no gaps
   CHECK(run_lengths(plan) == std::vector<std::ptrdiff_t>{1, 1, 1, 3});
-  const Plan::Run* const runs = plan.runs().begin();
+  const Plan::Segment* const runs = plan.segments().begin();
   CHECK(runs[0].depth == 0);
   CHECK(runs[3].depth == 0);
   for (const std::ptrdiff_t i : {1, 2}) {
@@ -130,9 +131,9 @@ TEST_CASE("a plan of many leaves grows") {
   for (std::size_t i = 0; i < 10000; ++i)
     plan.add(memory, nullptr, i, i % 3 == 0 ? floats : halves_to_floats);
   CHECK(plan.pieces().size() == 10000);
-  CHECK(plan.runs().size() == 6667);
+  CHECK(plan.segments().size() == 6667);
   std::size_t wrong = 0, at = 0;
-  for (const Plan::Run& run : plan.runs()) {
+  for (const Plan::Segment& run : plan.segments()) {
     for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece, ++at) {
       wrong += piece->size == at && run.kind == (at % 3 == 0 ? &floats : &halves_to_floats) ? 0 : 1;
     }

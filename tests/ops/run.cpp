@@ -167,7 +167,7 @@ TEST_CASE(
   std::vector<std::vector<float>> many(500);
   for (auto& leaf : many) leaf.assign(random() % 7 == 0 ? 0 : random() % 300, 1.0F);
   for (const std::size_t large : {3U, 100U, 499U})
-    many[large].assign(chunk_size + random() % 100000, 1.0F);
+    many[large].assign(group_size + random() % 100000, 1.0F);
   Plan of_many;
   make_plan<ScaleOps, Access::in_place>(of_many, many);
   for (const Plan* const plan : {&leaves.plan, &std::as_const(of_many)}) {
@@ -175,16 +175,19 @@ TEST_CASE(
       INFO(count << " shares");
       std::vector<std::vector<std::size_t>> numbers(count);
       std::vector<std::size_t> seen(plan->pieces().size());
-      run_shares(*plan, Backwards{count}, count, true, [&](std::size_t share, const Group& group) {
-        numbers[share].push_back(group.number);
-        std::size_t elements = 0;
-        group.for_each_piece([&](const Piece& piece, std::size_t begin, std::size_t end) {
-          std::size_t& so_far = seen[plan->place_of(piece)];
-          if (count == 1) CHECK(begin == so_far);
-          so_far += end - begin;
-          elements += end - begin;
-        });
-        CHECK(elements <= chunk_size);
+      Backwards{count}.run(count, [&](std::size_t share) {
+        Groups groups(*plan, share, count, group_size);
+        for (Group group; groups.next(group);) {
+          numbers[share].push_back(group.number);
+          std::size_t elements = 0;
+          for (const Piece* piece = group.first; piece != group.last; ++piece) {
+            std::size_t& so_far = seen[plan->place_of(*piece)];
+            if (count == 1) CHECK(group.begin == so_far);
+            so_far += group.end_in(*piece) - group.begin;
+            elements += group.end_in(*piece) - group.begin;
+          }
+          CHECK(elements <= group_size);
+        }
       });
       std::size_t next = 0, wrong = 0;
       for (const auto& share : numbers) {
@@ -227,9 +230,9 @@ TEST_CASE("a pass finds the same whoever runs it, and in which order") {
   CHECK(run(leaves.plan, Pass{Op::max_abs}, Backwards{3}).largest == expected.largest);
 }
 
-TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on") {
-  std::vector<float> tree(4 * chunk_size, 1.0F);
-  support::set_bits(tree[chunk_size], headroom::binary32::infinity_bits);
+TEST_CASE("a pass that may stop ends at a group that is not finite; others go on") {
+  std::vector<float> tree(4 * group_size, 1.0F);
+  support::set_bits(tree[group_size], headroom::binary32::infinity_bits);
   PieceKind kind{{}, sizeof(float), sizeof(float)};
   kind.kernels[static_cast<int>(Op::max_abs)] = support::on_every_isa<&count_calls>();
   Plan plan;
@@ -239,7 +242,7 @@ TEST_CASE("a pass that may stop ends at a chunk that is not finite; others go on
   for (const bool may_stop : {false, true}) {
     kernel_calls = 0;
     CHECK_FALSE(is_finite(run(plan, Pass{Op::max_abs, 1.0, may_stop}, Backwards{1})));
-    // Chunks; without a reason to stop all are one group
+    // Groups; without a reason to stop all are one group
     CHECK(kernel_calls == (may_stop ? 2 : 1));
   }
 }

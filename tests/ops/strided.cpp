@@ -110,7 +110,7 @@ void check_pass(std::mt19937& random) {
   writer.close();
   const Pass pass{Adds ? Op::add_scaled : Op::scale, 3.0};
   Found found{0, 0.0};
-  run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), pass, begin, end, found);
+  run_piece(plan, *plan.segments().begin(), *plan.pieces().begin(), pass, begin, end, found);
   CHECK(destination == expected);
   CHECK(found.largest == end - begin);
 }
@@ -138,8 +138,8 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
     writer.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
     writer.close();
     Found found{0, 0.0};
-    run_part(plan, *plan.runs().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000,
-             found);
+    run_piece(plan, *plan.segments().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000,
+              found);
     CHECK(found.largest == 1000);
   };
   run(values.data());

@@ -101,7 +101,7 @@ struct Home {
   }
 };
 
-using hd::chunk_size;
+using hd::group_size;
 using hd::groups_per_sum;
 using hd::square_block;
 
@@ -125,7 +125,7 @@ struct Part {
     return (static_cast<std::uint32_t>(dtype) & 0xFFU) / 8;
   }
 };
-/// What one block of threads works on: up to `chunk_size` elements of a dtype, which have one sum
+/// What one block of threads works on: up to `group_size` elements of a dtype, which have one sum
 /// of squares. `count` parts of up to `square_block` elements: those of `part`, or, if its size is
 /// 0, of several tensors, from `first` on in a list.
 struct BlockWork {
@@ -217,17 +217,17 @@ class Gradients {
       const detail::Part whole{static_cast<const unsigned char*>(g.data),
                                static_cast<unsigned char*>(to), g.size, g.dtype,
                                is_in_place ? g.dtype : dtype_code::fp32};
-      // The groups of ops/run.hpp: neighbours of one dtype, or a chunk of a longer tensor.
-      const bool is_long = g.size > detail::chunk_size;
+      // The groups of ops/run.hpp: neighbours of one dtype, or a part of a longer tensor.
+      const bool is_long = g.size > detail::group_size;
       if (i > 0 && g.dtype != gradients[i - 1].dtype) room = 0;
       if (!is_long && g.size > room) {
         groups.push_back({whole.cut(0, 0), static_cast<unsigned>(parts.size()), 0});
-        room = detail::chunk_size;
+        room = detail::group_size;
       }
       room = is_long ? 0 : room - g.size;
       for (std::size_t at = 0; at < g.size; at += detail::square_block) {
-        if (is_long && at % detail::chunk_size == 0)
-          groups.push_back({whole.cut(at, detail::chunk_size), 0, 0});
+        if (is_long && at % detail::group_size == 0)
+          groups.push_back({whole.cut(at, detail::group_size), 0, 0});
         if (!is_long) parts.push_back(whole.cut(at, detail::square_block));
         ++groups.back().count;
       }

@@ -95,7 +95,7 @@ struct Squares {
 /// Blocks may have any number of warps.
 template <class = void>
 __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sums* now) {
-  constexpr unsigned batch = chunk_size / square_block;
+  constexpr unsigned batch = group_size / square_block;
   // g++ 12 takes an array that only a lambda uses for unused
   [[maybe_unused]] __shared__ double of_parts[batch][17];
   const BlockWork group = list.groups[blockIdx.x];

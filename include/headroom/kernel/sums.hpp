@@ -7,9 +7,9 @@ namespace detail {
 
 // The numbers that decide the bits of a sum of squares, on the CPU and on a GPU.
 
-/// The most elements that have one sum of squares. Longer pieces are split into chunks of this
-/// size.
-inline constexpr unsigned chunk_size = 65536;
+/// The most elements that have one sum of squares. Longer pieces are split into groups of
+/// this size.
+inline constexpr unsigned group_size = 65536;
 /// In the order of the tree, this many of these sums are added first, and then the results, so that
 /// a GPU can add in parallel.
 inline constexpr unsigned groups_per_sum = 256;
