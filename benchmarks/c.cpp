@@ -55,7 +55,7 @@ void add_lists(std::size_t n) {
       [=] { benchmark::DoNotOptimize(headroom::unscale_in_place(to->spans, 1.0F).finite); });
   add(work, "any_tensors", n,
       [=] { benchmark::DoNotOptimize(headroom::unscale_in_place(to->any, 1.0F).finite); });
-  add(work, "C", n, [=] { headroom_unscale(to->list.data(), n, 1.0F, 0, report.get()); });
+  add(work, "C", n, [=] { headroom_unscale_in_place(to->list.data(), n, 1.0F, 0, report.get()); });
   work = "unscale_into, ns for tensors:";
   add(work, "spans", n, [=] {
     benchmark::DoNotOptimize(headroom::unscale_into(from->spans, to->spans, 1.0F).finite);

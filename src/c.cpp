@@ -236,9 +236,12 @@ struct headroom_loss_scale {
   AnyLossScale cpp;
 };
 /// A GradScaler whose optimizers are numbers. A number alone decides which optimizer it is.
-struct headroom_grad_scaler : GradScaler<AnyLossScale> {
-  explicit headroom_grad_scaler(const AnyLossScale& policy) : GradScaler(policy) {
-    iteration_.keys_suffice = true;
+struct headroom_grad_scaler {
+  GradScaler<AnyLossScale> cpp;
+  detail::ScalerCore<AnyLossScale>& core = cpp.core();
+
+  explicit headroom_grad_scaler(const AnyLossScale& policy) : cpp(policy) {
+    core.iteration.keys_suffice = true;
   }
 
   /// `max_norm` may be null.
@@ -247,21 +250,21 @@ struct headroom_grad_scaler : GradScaler<AnyLossScale> {
                                   const double* max_norm) {
     if (max_norm != nullptr) detail::check_max_norm(*max_norm);
     detail::OptimizerGradients<void, const Grads, detail::Access::in_place, clips> verbs(
-        grads, executor());
-    return unscaled_by(call, id, verbs, {false, max_norm != nullptr ? *max_norm : -1.0});
+        grads, core.executor);
+    return core.add(verbs, {false, max_norm != nullptr ? *max_norm : -1.0}, call, id);
   }
   Step step(uint64_t id, const Grads& grads) {
-    detail::OptimizerState* state = iteration_.find(id, nullptr);
+    detail::OptimizerState* state = core.iteration.find(id, nullptr);
     if (state == nullptr || state->stepped) {
       state = &unscale<false>("step", id, grads, nullptr);  // throws if it has been stepped
     } else {
       state->seen.has_elements = detail::look_at(grads).has_elements;
     }
-    return to_c(take<void>(state, grads, [] {}));
+    return to_c(core.take<void>(state, grads, [] {}));
   }
   Step step_into(uint64_t id, const From& from, const To& to) {
-    UnscaleInto verbs(from, to, executor());
-    return to_c(take<UnscaleInto>(&unscaled_by("step_into", id, verbs), verbs, [] {}));
+    UnscaleInto verbs(from, to, core.executor);
+    return to_c(core.take<UnscaleInto>(&core.add(verbs, {}, "step_into", id), verbs, [] {}));
   }
 };
 
@@ -297,7 +300,7 @@ Status run_into(const Tensor* from, const Tensor* to, size_t n, int32_t threads,
   });
 }
 StateDict dict_of(const Policy& policy) { return policy.cpp.state_dict(); }
-StateDict dict_of(const Scaler& scaler) { return scaler.state_dict(); }
+StateDict dict_of(const Scaler& scaler) { return scaler.cpp.state_dict(); }
 /// Writes the state of a policy or a scaler.
 template <class Handle>
 Status save(const char* name, const Handle* handle, char* text, size_t* size) noexcept {
@@ -342,12 +345,12 @@ Status headroom_from_dlpack(const void* dl_tensor, Tensor* out) {
             any.ndim, tensor.shape, tensor.strides};
   });
 }
-Status headroom_scale(const Tensor* tensors, size_t n, double factor, int32_t threads) {
+Status headroom_scale_in_place(const Tensor* tensors, size_t n, double factor, int32_t threads) {
   return run(tensors, n, threads, nullptr, [&](auto& tree, auto&& on) {
     return scale_in_place(tree, factor, on), GradientReport();
   });
 }
-Status headroom_unscale(const Tensor* tensors, size_t n, float scale, int32_t threads,
+Status headroom_unscale_in_place(const Tensor* tensors, size_t n, float scale, int32_t threads,
                         Report* report) {
   return run(tensors, n, threads, report, [&](auto& tree, auto&& on) {
     return unscale_in_place<allow_fp16_gradients>(tree, scale, on);
@@ -365,13 +368,13 @@ Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, 
     return accumulate_into(source, destination, scale, on);
   });
 }
-Status headroom_unscale_and_clip(const Tensor* tensors, size_t n, float scale, double max_norm,
+Status headroom_unscale_and_clip_in_place(const Tensor* tensors, size_t n, float scale, double max_norm,
                                  int32_t threads, Report* report) {
   return run(tensors, n, threads, report, [&](auto& tree, auto&& on) {
     return unscale_and_clip_in_place<allow_fp16_gradients>(tree, scale, max_norm, on);
   });
 }
-Status headroom_clip(const Tensor* tensors, size_t n, double max_norm, int32_t threads,
+Status headroom_clip_by_global_norm(const Tensor* tensors, size_t n, double max_norm, int32_t threads,
                      Report* report) {
   return run(tensors, n, threads, report,
              [&](auto& tree, auto&& on) { return clip_by_global_norm(tree, max_norm, on); });
@@ -452,15 +455,15 @@ Status headroom_grad_scaler_make(const Policy* policy, Scaler** out) {
 }
 void headroom_grad_scaler_free(Scaler* scaler) { delete scaler; }
 float headroom_grad_scaler_get_scale(const Scaler* scaler) {
-  return scaler == nullptr ? 1.0F : scaler->get_scale();
+  return scaler == nullptr ? 1.0F : scaler->cpp.get_scale();
 }
 Status headroom_grad_scaler_set_threads(Scaler* scaler, int32_t threads) {
-  return with("scaler", scaler, [&](auto& self) { self.set_executor(executor_of(threads)); });
+  return with("scaler", scaler, [&](auto& self) { self.cpp.set_executor(executor_of(threads)); });
 }
 Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer, void* context) {
   return with("scaler", scaler, [&](auto& self) {
-    if (reducer == nullptr) return self.set_reducer(nullptr);
-    self.set_reducer([=](GradientSums sums, uint64_t digest) {
+    if (reducer == nullptr) return self.cpp.set_reducer(nullptr);
+    self.cpp.set_reducer([=](GradientSums sums, uint64_t digest) {
       int32_t finite = sums.finite ? 1 : 0;
       const Status status = guarded([&] {  // in C++ it may throw
         const Status returned =
@@ -477,7 +480,7 @@ Status headroom_grad_scaler_set_reducer(Scaler* scaler, headroom_reducer reducer
 Status headroom_grad_scaler_scale(Scaler* scaler, double loss, double* scaled) {
   return with("scaler", scaler, [&](auto& self) {
     check_not_null("scaled", scaled);
-    *scaled = self.scale(loss);
+    *scaled = self.cpp.scale(loss);
   });
 }
 Status headroom_grad_scaler_unscale(Scaler* scaler, uint64_t id, const Tensor* grads, size_t n,
@@ -505,10 +508,10 @@ Status headroom_grad_scaler_step_into(Scaler* scaler, uint64_t id, const Tensor*
   });
 }
 Status headroom_grad_scaler_update(Scaler* scaler) {
-  return with("scaler", scaler, [](auto& self) { self.update(); });
+  return with("scaler", scaler, [](auto& self) { self.cpp.update(); });
 }
 Status headroom_grad_scaler_abandon(Scaler* scaler) {
-  return with("scaler", scaler, [](auto& self) { self.abandon(); });
+  return with("scaler", scaler, [](auto& self) { self.cpp.abandon(); });
 }
 Status headroom_grad_scaler_save(const Scaler* scaler, char* text, size_t* size) {
   return save("scaler", scaler, text, size);
@@ -516,6 +519,6 @@ Status headroom_grad_scaler_save(const Scaler* scaler, char* text, size_t* size)
 Status headroom_grad_scaler_load(Scaler* scaler, const char* text) {
   return with("scaler", scaler, [&](auto& self) {
     check_not_null("text", text);
-    self.load_state_dict(from_text(text));
+    self.cpp.load_state_dict(from_text(text));
   });
 }

@@ -76,8 +76,10 @@ _kinds = {"p": ("", c_void_p), "n": ("", c_size_t), "s": ("", c_char_p), "u": ("
           "i": ("threads", c_int32), "b": ("saturate", c_int32), "f": ("loss_scale", c_float), "d": ("factor", c_double),
           "m": ("max_norm", c_double), "r": ("report.finite", c_int32), "x": ("report.max_abs", c_double)}
 for _name, _parameters in {
-        "from_dlpack": "pp", "scale": "pndi", "unscale": "pnfip", "unscale_into": "ppnfip", "accumulate_into": "ppnfip",
-        "unscale_and_clip": "pnfmip", "clip": "pnmip", "measure": "pnip", "cast": "ppnbi", "find_nonfinite": "pnipp",
+        "from_dlpack": "pp", "scale_in_place": "pndi", "unscale_in_place": "pnfip",
+        "unscale_into": "ppnfip", "accumulate_into": "ppnfip",
+        "unscale_and_clip_in_place": "pnfmip",
+        "clip_by_global_norm": "pnmip", "measure": "pnip", "cast": "ppnbi", "find_nonfinite": "pnipp",
         "quantize": "ppnppip", "dequantize": "ppnpi", "loss_scale_make": "ssp", "loss_scale_adjust": "prx",
         "loss_scale_save": "ppp", "loss_scale_load": "sp", "grad_scaler_make": "pp", "grad_scaler_set_threads": "pi",
         "grad_scaler_set_reducer": "ppp", "grad_scaler_scale": "pdp", "grad_scaler_unscale": "pupnp",
@@ -188,18 +190,18 @@ def _found(function, *arguments):
     report = Report()
     function(*arguments, byref(report))
     return report
-def scale(to, factor, threads=1):
-    c.headroom_scale(*Arrays(to).list(), factor, threads)
-def unscale(to, loss_scale, threads=1):
-    return _found(c.headroom_unscale, *Arrays(to).list(), loss_scale, threads)
+def scale_in_place(to, factor, threads=1):
+    c.headroom_scale_in_place(*Arrays(to).list(), factor, threads)
+def unscale_in_place(to, loss_scale, threads=1):
+    return _found(c.headroom_unscale_in_place, *Arrays(to).list(), loss_scale, threads)
 def unscale_into(source, to, loss_scale, threads=1):
     return _found(c.headroom_unscale_into, *Arrays(source).into(Arrays(to)), loss_scale, threads)
 def accumulate_into(source, to, loss_scale, threads=1):
     return _found(c.headroom_accumulate_into, *Arrays(source).into(Arrays(to)), loss_scale, threads)
-def unscale_and_clip(to, loss_scale, max_norm, threads=1):
-    return _found(c.headroom_unscale_and_clip, *Arrays(to).list(), loss_scale, max_norm, threads)
-def clip(to, max_norm, threads=1):
-    return _found(c.headroom_clip, *Arrays(to).list(), max_norm, threads)
+def unscale_and_clip_in_place(to, loss_scale, max_norm, threads=1):
+    return _found(c.headroom_unscale_and_clip_in_place, *Arrays(to).list(), loss_scale, max_norm, threads)
+def clip_by_global_norm(to, max_norm, threads=1):
+    return _found(c.headroom_clip_by_global_norm, *Arrays(to).list(), max_norm, threads)
 def measure(source, threads=1):
     return _found(c.headroom_measure, *Arrays(source).list(writes=False), threads)
 def cast_into(source, to, saturate=False, threads=1):

@@ -103,7 +103,7 @@ pub fn cast(from: &[Tensor], to: &mut [TensorMut], saturate: bool, threads: i32)
 /// Clips to an L2 norm of at most `max_norm` over all tensors.
 pub fn clip(tensors: &mut [TensorMut], max_norm: f64, threads: i32) -> Result<Report> {
     let mut out = report();
-    check(unsafe { sys::headroom_clip(tensors.as_mut_ptr().cast(), tensors.len(), max_norm, threads, &mut out) })?;
+    check(unsafe { sys::headroom_clip_by_global_norm(tensors.as_mut_ptr().cast(), tensors.len(), max_norm, threads, &mut out) })?;
     Ok(out)
 }
 

@@ -54,12 +54,12 @@ extern "C" {
     pub fn headroom_version() -> *const c_char;
     pub fn headroom_abi() -> u32;
     pub fn headroom_from_dlpack(dl_tensor: *const c_void, out: *mut headroom_tensor) -> status;
-    pub fn headroom_scale(t: tensors, n: usize, factor: f64, threads: i32) -> status;
-    pub fn headroom_unscale(t: tensors, n: usize, scale: f32, threads: i32, out: report) -> status;
+    pub fn headroom_scale_in_place(t: tensors, n: usize, factor: f64, threads: i32) -> status;
+    pub fn headroom_unscale_in_place(t: tensors, n: usize, scale: f32, threads: i32, out: report) -> status;
     pub fn headroom_unscale_into(from: tensors, to: tensors, n: usize, scale: f32, threads: i32, out: report) -> status;
     pub fn headroom_accumulate_into(from: tensors, to: tensors, n: usize, scale: f32, threads: i32, out: report) -> status;
-    pub fn headroom_unscale_and_clip(t: tensors, n: usize, scale: f32, max_norm: f64, threads: i32, out: report) -> status;
-    pub fn headroom_clip(t: tensors, n: usize, max_norm: f64, threads: i32, out: report) -> status;
+    pub fn headroom_unscale_and_clip_in_place(t: tensors, n: usize, scale: f32, max_norm: f64, threads: i32, out: report) -> status;
+    pub fn headroom_clip_by_global_norm(t: tensors, n: usize, max_norm: f64, threads: i32, out: report) -> status;
     pub fn headroom_measure(t: tensors, n: usize, threads: i32, out: report) -> status;
     pub fn headroom_cast(from: tensors, to: tensors, n: usize, saturate: i32, threads: i32) -> status;
     pub fn headroom_find_nonfinite(t: tensors, n: usize, threads: i32, out: *mut headroom_place, found: *mut i32) -> status;

@@ -135,11 +135,11 @@ TEST_CASE("C: verbs do what those of C++ do") {
   world.fp32[0] = 1.0F;
   const int64_t shape[] = {2}, strides[] = {-2};
   const headroom_tensor every_second{world.fp32 + 2, 0, HEADROOM_FLOAT32, 1, shape, strides};
-  CHECK(headroom_scale(&every_second, 1, 10.0, 0) == HEADROOM_OK);
+  CHECK(headroom_scale_in_place(&every_second, 1, 10.0, 0) == HEADROOM_OK);
   CHECK(std::vector<float>(world.fp32, world.fp32 + 4) ==
         std::vector<float>{10.0F, -2.0F, 30.0F, -4.0F});
   const headroom_tensor most_dimensions{world.fp32, 0, HEADROOM_FLOAT32, 16, many, nullptr};
-  CHECK(headroom_scale(&most_dimensions, 1, 0.5, 0) == HEADROOM_OK);
+  CHECK(headroom_scale_in_place(&most_dimensions, 1, 0.5, 0) == HEADROOM_OK);
   CHECK(std::vector<float>(world.fp32, world.fp32 + 4) ==
         std::vector<float>{5.0F, -1.0F, 15.0F, -2.0F});
 }
@@ -253,12 +253,12 @@ TEST_CASE("C: wrong numbers") {
   for (const float scale : {0.0F, -1.0F, nan, 0x1p127F}) {
     refuses_all(
         world,
-        {{"loss_scale is ", [&] { return headroom_unscale(list, 4, scale, 0, nullptr); }},
+        {{"loss_scale is ", [&] { return headroom_unscale_in_place(list, 4, scale, 0, nullptr); }},
          {"loss_scale is ", [&] { return headroom_unscale_into(list, to, 2, scale, 0, nullptr); }},
          {"loss_scale is ",
           [&] { return headroom_accumulate_into(list, to, 2, scale, 0, nullptr); }},
          {"loss_scale is ",
-          [&] { return headroom_unscale_and_clip(list, 4, scale, 1.0, 0, nullptr); }}});
+          [&] { return headroom_unscale_and_clip_in_place(list, 4, scale, 1.0, 0, nullptr); }}});
   }
   const auto quantize = [&](const headroom_tensor* destination, const float* scales) {
     return headroom_quantize(list, destination, 2, scales, world.max_abs, 0, &world.report);
@@ -267,8 +267,8 @@ TEST_CASE("C: wrong numbers") {
       "[0] has a dtype that this call cannot take: dtype code 2 of 32 bits";
   refuses_all(
       world,
-      {{"factor is inf", [&] { return headroom_scale(list, 4, HUGE_VAL, 0); }},
-       {"max_norm is -1", [&] { return headroom_clip(list, 4, -1.0, 0, nullptr); }},
+      {{"factor is inf", [&] { return headroom_scale_in_place(list, 4, HUGE_VAL, 0); }},
+       {"max_norm is -1", [&] { return headroom_clip_by_global_norm(list, 4, -1.0, 0, nullptr); }},
        {"scales[1] of from[1] is nan", [&] { return quantize(narrow, bad); }},
        {"scales is NULL", [&] { return quantize(narrow, nullptr); }},
        {other_dtype, [&] { return quantize(to, factors); }},
@@ -288,14 +288,14 @@ TEST_CASE("C: tensors of DLPack") {
                                     strides,    2 * sizeof(float)};
   const auto convert = [&] { return headroom_from_dlpack(&tensor, &world.tensor); };
   CHECK(convert() == HEADROOM_OK);
-  CHECK(headroom_scale(&world.tensor, 1, 2.0, 0) == HEADROOM_OK);
+  CHECK(headroom_scale_in_place(&world.tensor, 1, 2.0, 0) == HEADROOM_OK);
   CHECK(std::vector<float>(world.fp32, world.fp32 + 4) ==
         std::vector<float>{1.0F, -2.0F, 6.0F, -8.0F});
   CHECK(world.tensor.ndim == 1);
   tensor.byte_offset = 0;
   strides[0] = 2;
   CHECK(convert() == HEADROOM_OK);
-  CHECK(headroom_scale(&world.tensor, 1, 4.0, 0) == HEADROOM_OK);
+  CHECK(headroom_scale_in_place(&world.tensor, 1, 4.0, 0) == HEADROOM_OK);
   CHECK(std::vector<float>(world.fp32, world.fp32 + 4) ==
         std::vector<float>{4.0F, -2.0F, 24.0F, -8.0F});
   refuses_all(world,

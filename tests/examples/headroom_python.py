@@ -18,7 +18,7 @@ def fails(error, text, call, *arguments):
 # Strides, an empty array, a scalar, integers, memory that headroom must not touch.
 array = np.arange(24, dtype=np.float32).reshape(4, 6)
 scalar, integers = np.array(8.0), np.arange(3)
-assert headroom.unscale([array[:, ::2], array[:0], scalar, integers], 2.0).max_abs == 11
+assert headroom.unscale_in_place([array[:, ::2], array[:0], scalar, integers], 2.0).max_abs == 11
 assert (array == np.arange(24).reshape(4, 6) / np.array([2, 1, 2, 1, 2, 1])).all()
 assert scalar == 4 and (integers == np.arange(3)).all()
 array[2, 3] = np.nan
@@ -32,7 +32,7 @@ constant.flags.writeable = False
 sums = np.ones(3)
 assert headroom.measure([constant]).norm == 3**0.5
 assert headroom.accumulate_into([constant], [sums], 2.0).finite and (sums == 1.5).all()
-fails(ValueError, "'b' is read-only", headroom.scale, {"a": sums, "b": constant}, 2.0)
+fails(ValueError, "'b' is read-only", headroom.scale_in_place, {"a": sums, "b": constant}, 2.0)
 assert (sums == 1.5).all()
 
 fails(ValueError, "there is no policy 'tpyo'", headroom.LossScale, "tpyo")
@@ -64,9 +64,9 @@ fails(ValueError, "the array 'w' has a dtype", headroom.cast_into, [sums, sums],
 fails(ValueError, "differ at the array 'to[7]'", headroom.unscale_into, {"to[7]": sums}, {"to[7]": sums[:2]}, 2.0)
 for optimizer in (None, [], "sgd", 1.5):
     fails(ValueError, f"optimizer cannot be {optimizer!r}", begun().step, [sums], optimizer)
-fails(ValueError, "factor cannot be None", headroom.scale, [sums], None)
-fails(ValueError, "loss_scale cannot be 'x'", headroom.unscale, [sums], "x")
-fails(ValueError, "max_norm cannot be []", headroom.clip, [sums], [])
+fails(ValueError, "factor cannot be None", headroom.scale_in_place, [sums], None)
+fails(ValueError, "loss_scale cannot be 'x'", headroom.unscale_in_place, [sums], "x")
+fails(ValueError, "max_norm cannot be []", headroom.clip_by_global_norm, [sums], [])
 fails(ValueError, "threads cannot be 1.5", headroom.measure, [sums], 1.5)
 fails(ValueError, "saturate cannot be 'yes'", headroom.cast_into, [sums], [sums], "yes")
 fails(ValueError, "adjust takes a report, not 3", headroom.LossScale().adjust, 3)
@@ -100,8 +100,8 @@ shared = np.full(3, 65536.0, np.float32)
 immutable, floats = Immutable(shared), np.zeros(3)
 for verb, *arguments in [
         (begun().step, [immutable]), (begun().unscale_, [immutable]), (begun().unscale_and_clip_, [immutable], 1.0),
-        (headroom.scale, [immutable], 2.0), (headroom.unscale, [immutable], 2.0), (headroom.clip, [immutable], 1.0),
-        (headroom.unscale_and_clip, [immutable], 2.0, 1.0), (headroom.unscale_into, [floats], [immutable], 2.0),
+        (headroom.scale_in_place, [immutable], 2.0), (headroom.unscale_in_place, [immutable], 2.0), (headroom.clip_by_global_norm, [immutable], 1.0),
+        (headroom.unscale_and_clip_in_place, [immutable], 2.0, 1.0), (headroom.unscale_into, [floats], [immutable], 2.0),
         (headroom.accumulate_into, [floats], [immutable], 2.0), (headroom.cast_into, [floats], [immutable]),
         (begun().step_into, [floats], [immutable])]:
     fails(ValueError, "the array 0 is read-only, as arrays of JAX, TensorFlow and MLX always are: use step_into", verb, *arguments)
@@ -167,7 +167,7 @@ class Negated(Pointed):
 
 
 fails(ValueError, "'g' has its negation still to be done: call resolve_neg() first", headroom.measure, {"g": Negated()})
-headroom.scale([Empty()], 2.0)
+headroom.scale_in_place([Empty()], 2.0)
 pointed = Pointed()
 described = step(pointed)
 gc.collect()

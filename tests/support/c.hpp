@@ -104,15 +104,15 @@ inline const std::vector<InPlace> verbs_in_place = {
       int32_t found = 0;
       return headroom_find_nonfinite(list, n, threads, nullptr, &found);
     },
-    [](List list, auto n, auto threads, auto*) { return headroom_scale(list, n, 3.0, threads); },
+    [](List list, auto n, auto threads, auto*) { return headroom_scale_in_place(list, n, 3.0, threads); },
     [](List list, auto n, auto threads, auto* report) {
-      return headroom_unscale(list, n, 3.0F, threads, report);
+      return headroom_unscale_in_place(list, n, 3.0F, threads, report);
     },
     [](List list, auto n, auto threads, auto* report) {
-      return headroom_unscale_and_clip(list, n, 3.0F, 0.5, threads, report);
+      return headroom_unscale_and_clip_in_place(list, n, 3.0F, 0.5, threads, report);
     },
     [](List list, auto n, auto threads, auto* report) {
-      return headroom_clip(list, n, 0.5, threads, report);
+      return headroom_clip_by_global_norm(list, n, 0.5, threads, report);
     },
     [](List list, auto n, auto threads, auto* report) {
       return headroom_measure(list, n, threads, report);
