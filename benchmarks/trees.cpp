@@ -213,7 +213,7 @@ void add_stores(const std::string& work, std::size_t size, std::size_t elements,
     headroom::detail::make_plan<headroom::detail::UnscaleOps, headroom::detail::Access::into>(
         plan, std::as_const(*source), *destination);
     const auto pass = headroom::detail::unscale_pass(policy.loss_scale());
-    benchmark::DoNotOptimize(headroom::detail::run(plan, pass, headroom::sequential).largest);
+    benchmark::DoNotOptimize(headroom::detail::run(plan, pass, headroom::sequential).max_abs);
   };
   add_call(work, "the verb, ratio to that", size, streams, times);
   add_call(work, ordinary, size, stores, times);

@@ -47,4 +47,4 @@ constexpr CompiledKernels make(FormatList<Ins...> formats, std::integer_sequence
 
 template <>
 constexpr CompiledKernels CompiledKernels::compiled =
-    make(CompiledFormats(), std::make_integer_sequence<int, headroom::boundary_v3::op_count>());
+    make(CompiledFormats(), std::make_integer_sequence<int, headroom::boundary_v4::op_count>());

@@ -67,7 +67,7 @@ if [[ -n $compiler ]]; then
   # The parameters of alias and variable templates are in no scope of their own, and clang lists them among the names.
   parameters='T|P|To|Tree|Type|Policy|Growth|Backoff|Refill'
   {
-    sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v3)?(::.*)?$' |
+    sed -nE 's/^headroom::(v[0-9][a-z0-9_]*::)?//p' "$work/names" | grep -vE '^(v[0-9][a-z0-9_]*|detail|shared_v1|boundary_v4)?(::.*)?$' |
       sed 's/^presets:://' | grep -oE '^[A-Za-z_0-9]+' | grep -vxE "presets|operator|$parameters" | grep -vE "$rules"
     grep -oE '^#define HEADROOM_[A-Z0-9_]+' "$work/macros" | sed 's/#define //' | grep -v '^HEADROOM_DETAIL_'
   } | sort -u >"$work/found"

@@ -15,7 +15,7 @@ refuse() {
   fi
 }
 mapfile -t loops < <(grep -l 'include <headroom/kernel/kernels.inl>' isa/*.hpp | grep -vx isa/scalar.hpp)
-loops+=(isa/registers.inl kernels.inl measure.inl)
+loops+=(isa/registers.inl isa/x86.inl isa/blocks.inl kernels.inl measure.inl)
 
 refuse T4 "a lambda does not inherit the target of its function" '\[[&=]?\] *\(' "${loops[@]}"
 refuse T5 "g++ leaves friends defined in a class out of the region" '\bfriend\b' "${loops[@]}"

@@ -87,7 +87,7 @@ template <class G, class Refill>
 DEVICE void add_members(const headroom::BasicHysteresisScale<Refill, G>& policy, Hash& hash) {
   hash.add(static_cast<std::uint64_t>(policy.counter()));
   hash.add(static_cast<std::uint64_t>(policy.hysteresis_left()));
-  hash.add(policy.config().scale.min_scale);
+  hash.add(policy.config().common.min_scale);
 }
 
 template <class P>

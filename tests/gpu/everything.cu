@@ -58,7 +58,7 @@ int IN_UNIT(faults)() {
   expect(headroom::global_norm(network) == 10.0 && headroom::measure(network).norm == 10.0, "norms");
 
   headroom::TensorScales<headroom::float8_e4m3> scales(network);
-  const auto codes = scales.quantize(network);
+  const auto codes = scales.quantize(network).codes;
   scales.update();
   expect(static_cast<float>(codes.weight[0]) == 6.0F && scales.scales()[0] > 1.0F, "quantize");
 

@@ -8,7 +8,7 @@
 #include "support/isa.hpp"
 
 using namespace headroom;
-using boundary_v3::Op;
+using boundary_v4::Op;
 
 namespace {
 
@@ -30,10 +30,10 @@ TEST_CASE("A format of one's own runs without the library", "[kernel]") {
     const std::uint32_t one = 63U << 16, half_of_it = 62U << 16;
     const std::uint32_t source[] = {one, half_of_it, one};
     std::uint32_t destination[3] = {};
-    const boundary_v3::Piece piece{source, destination, 3};
-    boundary_v3::Found found{0, 0.0};
-    detail::kernels<Op::scale, binary24>[static_cast<int>(isa)](&piece, &piece + 1, 2.0, false,
-                                                                found);
+    const boundary_v4::Piece piece{source, destination, 3};
+    boundary_v4::Found found{0, 0.0};
+    detail::kernels<Op::scale, binary24>[static_cast<int>(isa)](
+        &piece, &piece + 1, boundary_v4::Pass{Op::scale, 2.0}, found);
     CHECK(destination[0] == 64U << 16);
     CHECK(destination[1] == one);
     CHECK(detail::report_of(found).max_abs == 2.0);

@@ -56,8 +56,8 @@ template <Op op, class In, class Out>
 Found run(const void* source, void* destination, std::size_t n, double factor) {
   const Piece piece{source, destination, n};
   Found found{0, 0.0};
-  headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](&piece, &piece + 1, factor,
-                                                                        false, found);
+  headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](
+      &piece, &piece + 1, headroom::detail::Pass{op, factor}, found);
   return found;
 }
 template <class Format>
@@ -115,14 +115,17 @@ void scale_blocks(const void* source, void* destination, std::size_t n, std::siz
   if constexpr (!headroom::detail::is_code<In>) {
     const Piece piece{source, factors, n};
     std::memset(factors, 0, blocks * sizeof(float));
-    kernels<Op::block_max_abs, In>[isa](&piece, &piece + 1, static_cast<double>(width), false,
-                                        unused);
+    headroom::detail::Pass find{Op::block_max_abs};
+    find.block_size = width;
+    kernels<Op::block_max_abs, In>[isa](&piece, &piece + 1, find, unused);
   }
   const float nan = headroom::detail::bit_cast<float>(binary32::quiet_nan_bits);
   for (std::size_t i = 0; i < blocks; ++i)
     factors[i] = i % 9 == 4 ? nan : 0.3F * static_cast<float>(i % 9 + 1);
   const Piece pieces[] = {{source, destination, n}, {factors, nullptr, width}};
-  kernels<Op::scale_blocks, In, Out>[isa](pieces, pieces + 2, exponent, false, unused);
+  headroom::detail::Pass scale{Op::scale_blocks};
+  scale.divides_by_factors = exponent < 0;
+  kernels<Op::scale_blocks, In, Out>[isa](pieces, pieces + 2, scale, unused);
 }
 
 /// Runs an op on all instruction sets, compares with what is expected, and to the bit with the
@@ -146,7 +149,7 @@ void check_values(const Bits<In>& elements, const std::vector<Outcome>& expected
     INFO("e" << In::exponent_bits << "m" << In::mantissa_bits << " to e" << Out::exponent_bits
              << "m" << Out::mantissa_bits << ", times " << factor << ": " << wrong.first());
     CHECK(wrong.count() == 0);
-    CHECK(found.largest == (op == Op::cast       ? 0
+    CHECK(found.max_abs == (op == Op::cast       ? 0
                             : op == Op::quantize ? largest_of<In>(elements)
                                                  : largest_of<Out>(results)));
   });
@@ -269,8 +272,8 @@ void check_row(Mismatches& wrong, const Bits<In>& row, MxScale rule) {
   }
   const std::uint64_t largest =
       expected.finite ? largest_of<In>(row) : std::uint64_t{binary64::infinity_bits};
-  wrong.expect(found.largest == largest,
-               [&] { return "largest " + hex(found.largest) + ", not " + hex(largest); });
+  wrong.expect(found.max_abs == largest,
+               [&] { return "largest " + hex(found.max_abs) + ", not " + hex(largest); });
 }
 
 /// A file of tests/golden/fp8 as it is.

@@ -265,18 +265,18 @@ TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
           pieces.push_back({list.data() + begin, list.data() + begin, n});
           const Found one =
               run_kernel<Op::scale>(single.data() + begin, single.data() + begin, n, 0.5);
-          expected.largest = std::max(expected.largest, one.largest);
+          expected.max_abs = std::max(expected.max_abs, one.max_abs);
           begin += n;
         }
         using Format = format_of<T>;
         const auto* const last = pieces.data() + pieces.size();
         headroom::detail::kernels<Op::scale, Format>[headroom::detail::isa_index()](
-            pieces.data(), last, 0.5, false, found);
-        CHECK(found.largest == expected.largest);
+            pieces.data(), last, headroom::detail::Pass{Op::scale, 0.5}, found);
+        CHECK(found.max_abs == expected.max_abs);
         CHECK(bits_of(list) == bits_of(single));
         Found sums{0, 0.0}, by_piece{0, 0.0};
         headroom::detail::kernels<Op::measure, Format>[headroom::detail::isa_index()](
-            pieces.data(), last, 1.0, false, sums);
+            pieces.data(), last, headroom::detail::Pass{Op::measure}, sums);
         for (const auto& piece : pieces) {
           const auto* const first = static_cast<const T*>(piece.source);
           headroom::detail::add_to_sum(

@@ -72,14 +72,15 @@ struct Pieces {
     for (const Place& place : places)
       pieces.push_back({source.data() + place.source, begin + place.destination, place.size});
     headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](
-        pieces.data(), pieces.data() + pieces.size(), factor, streaming, found);
+        pieces.data(), pieces.data() + pieces.size(),
+        headroom::detail::Pass{op, factor, false, streaming}, found);
     return {begin, begin + bytes};
   }
   template <Op op>
   [[nodiscard]] bool streams_right(double factor) const {
     Found ordinary{}, streamed{};
     const bool same = run<op>(factor, false, ordinary) == run<op>(factor, true, streamed);
-    return same && ordinary.largest == streamed.largest;
+    return same && ordinary.max_abs == streamed.max_abs;
   }
 };
 
@@ -125,7 +126,7 @@ TEST_CASE("what is done in place does not stream, but is right", "[kernel]") {
     const Piece piece{values.data(), values.data(), values.size()};
     Found found{0, 0.0};
     headroom::detail::kernels<Op::scale, binary32>[headroom::detail::isa_index()](
-        &piece, &piece + 1, 0.5, true, found);
+        &piece, &piece + 1, headroom::detail::Pass{Op::scale, 0.5, false, true}, found);
     CHECK(values == std::vector<float>(1000, 1.5F));
   });
 }

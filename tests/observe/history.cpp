@@ -75,7 +75,7 @@ TEST_CASE("a history keeps the last steps, oldest first and numbered, and totals
   CHECK((totals.steps == 11 && totals.skipped == 6 && totals.not_finite == 5 &&
          totals.skipped_in_a_row == 3));
   take(history, 1);
-  CHECK((totals.skipped_in_a_row == 0 && totals.longest_run == 3));
+  CHECK((totals.skipped_in_a_row == 0 && totals.most_skipped_in_a_row == 3));
   CHECK(History(1).size() == 0);
   CHECK(history.config().capacity == 3);
 }
@@ -134,8 +134,8 @@ TEST_CASE("values out of range are refused, and nothing is recorded") {
   CHECK_THAT(message([](HistoryConfig& c) { c.skip_tolerance = 1.5; }),
              ContainsSubstring("skip_tolerance is 1.5"));
   CHECK(message([](HistoryConfig& c) { c.skip_tolerance = 0.0; }).empty());
-  CHECK_THAT(message([](HistoryConfig& c) { c.lowest_peak = 0.0; }),
-             ContainsSubstring("lowest_peak is 0"));
+  CHECK_THAT(message([](HistoryConfig& c) { c.lowest_max_abs = 0.0; }),
+             ContainsSubstring("lowest_max_abs is 0"));
 }
 
 TEST_CASE("the CSV has every kept step, quoted as in RFC 4180") {
@@ -296,7 +296,8 @@ TEST_CASE("loss_is_not_finite: the loss of the last step was Inf or NaN") {
 }
 
 TEST_CASE(
-    "underflowing: the largest gradient times the scale is below lowest_peak in more than half of "
+    "underflowing: the largest gradient times the scale is below lowest_max_abs in more than half "
+    "of "
     "the finite steps") {
   History history = warm();
   CHECK(take(history, 100, 0x1p-18) == Verdict::healthy);  // 2^-8
@@ -317,9 +318,9 @@ TEST_CASE(
 
 TEST_CASE("settings by dtype") {
   const HistoryConfig of_half = HistoryConfig::for_dtype<half>();
-  CHECK((of_half.lowest_peak == 0x1p-8 && of_half.min_scale == 1.0F));
-  CHECK(HistoryConfig::for_dtype<float8_e4m3>().lowest_peak == 1.0);
-  CHECK(HistoryConfig::for_dtype<bfloat16>().lowest_peak == 0x1p-117);
+  CHECK((of_half.lowest_max_abs == 0x1p-8 && of_half.min_scale == 1.0F));
+  CHECK(HistoryConfig::for_dtype<float8_e4m3>().lowest_max_abs == 1.0);
+  CHECK(HistoryConfig::for_dtype<bfloat16>().lowest_max_abs == 0x1p-117);
   CHECK(HistoryConfig::for_dtype<float>().min_scale == smallest_loss_scale);
   (void)History(HistoryConfig::for_dtype<double>());
 }

@@ -135,15 +135,14 @@ struct Backwards {
 };
 
 bool same(const Found& a, const Found& b) {
-  return a.largest == b.largest && bits_of(a.sum_of_squares) == bits_of(b.sum_of_squares);
+  return a.max_abs == b.max_abs && bits_of(a.sum_of_squares) == bits_of(b.sum_of_squares);
 }
 
 std::size_t kernel_calls = 0;
-void count_calls(const Piece* first, const Piece* last, double factor, bool streaming,
-                 Found& found) {
+void count_calls(const Piece* first, const Piece* last, const Pass& pass, Found& found) {
   ++kernel_calls;
   IsaKernels<headroom::Isa::scalar>::find<Op::max_abs, headroom::binary32, headroom::binary32>()(
-      first, last, factor, streaming, found);
+      first, last, pass, found);
 }
 
 }  // namespace
@@ -227,13 +226,13 @@ TEST_CASE("a pass finds the same whoever runs it, and in which order") {
   CHECK(expected.sum_of_squares > 0.0);
   for (const std::size_t shares : {0U, 1U, 2U, 3U, 40U})
     CHECK(same(run(leaves.plan, pass, Backwards{shares}), expected));
-  CHECK(run(leaves.plan, Pass{Op::max_abs}, Backwards{3}).largest == expected.largest);
+  CHECK(run(leaves.plan, Pass{Op::max_abs}, Backwards{3}).max_abs == expected.max_abs);
 }
 
 TEST_CASE("a pass that may stop ends at a group that is not finite; others go on") {
   std::vector<float> tree(4 * group_size, 1.0F);
   support::set_bits(tree[group_size], headroom::binary32::infinity_bits);
-  PieceKind kind{{}, sizeof(float), sizeof(float)};
+  PieceKind kind{{}, sizeof(float), sizeof(float), true};
   kind.kernels[static_cast<int>(Op::max_abs)] = support::on_every_isa<&count_calls>();
   Plan plan;
   Plan::Writer writer(plan);

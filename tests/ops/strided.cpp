@@ -64,14 +64,15 @@ std::vector<std::ptrdiff_t> random_shape(std::mt19937& random) {
 
 /// A simple kernel: destination = source * factor, or += source * factor, in int32.
 template <bool Adds>
-void multiply(const Piece* first, const Piece* last, double factor, bool, Found& found) {
+void multiply(const Piece* first, const Piece* last, const Pass& pass, Found& found) {
   for (const Piece* piece = first; piece != last; ++piece) {
     const auto* const source = static_cast<const std::int32_t*>(piece->source);
     auto* const destination = static_cast<std::int32_t*>(piece->destination);
     for (std::size_t i = 0; i < piece->size; ++i) {
-      destination[i] = source[i] * static_cast<std::int32_t>(factor) + (Adds ? destination[i] : 0);
+      destination[i] =
+          source[i] * static_cast<std::int32_t>(pass.factor) + (Adds ? destination[i] : 0);
     }
-    found.largest += piece->size;
+    found.max_abs += piece->size;
   }
 }
 const PieceKind kind = [] {
@@ -112,7 +113,7 @@ void check_pass(std::mt19937& random) {
   Found found{0, 0.0};
   run_piece(plan, *plan.segments().begin(), *plan.pieces().begin(), pass, begin, end, found);
   CHECK(destination == expected);
-  CHECK(found.largest == end - begin);
+  CHECK(found.max_abs == end - begin);
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
     Found found{0, 0.0};
     run_piece(plan, *plan.segments().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000,
               found);
-    CHECK(found.largest == 1000);
+    CHECK(found.max_abs == 1000);
   };
   run(values.data());
   CHECK(values == expected);

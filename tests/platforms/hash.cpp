@@ -214,7 +214,7 @@ void quantize(Hash& hash) {
                                                 gradients<float>(333, 2)};
   headroom::TensorScales<To> scales(tree);
   for (int step = 0; step < 3; ++step) {
-    add_tree(hash, scales.quantize(tree));
+    add_tree(hash, scales.quantize(tree).codes);
     scales.update();
     for (const float scale : scales.scales()) hash.add(bits_of(scale));
   }

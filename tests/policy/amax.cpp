@@ -80,7 +80,7 @@ struct Reference {
   void step(const GradientReport& report, float scale, const AmaxConfig& config) {
     const double target = config.target_skip_rate;
     if (!report.finite) {
-      const bool teaches = margin > 0.0 && since > 0 && scale > config.scale.min_scale &&
+      const bool teaches = margin > 0.0 && since > 0 && scale > config.common.min_scale &&
                            (margin < 12.0 || since <= 64);
       margin += teaches ? 1.0 : 0.0;
       since = 0;
@@ -124,7 +124,7 @@ TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     AmaxConfig config;
     if (seed >= 6) config = {{3000.0F, 2000, 2.0, 0.5, 0.25F, 0x1p40F}, 0.01};
-    const float least = config.scale.min_scale, most = config.scale.max_scale;
+    const float least = config.common.min_scale, most = config.common.max_scale;
     AmaxLossScale policy(config);
     Reference reference;
     int step = 0;
@@ -170,7 +170,7 @@ TEST_CASE(
   AmaxConfig config;
   config.largest_finite = 448.0F;  // its linear logarithm is 8.75
   CHECK(repeated(AmaxLossScale(config), {true, 0x1p-10}).loss_scale() == 0x1p16F);
-  config.scale.min_scale = 0x1p-40F;
+  config.common.min_scale = 0x1p-40F;
   // Scales below 1 are rounded down too
   CHECK(repeated(AmaxLossScale(config), {true, 0x1p13}).loss_scale() == 0x1p-7F);
 }
@@ -240,7 +240,7 @@ TEST_CASE("AmaxLossScale: when all gradients are zero, peak and mean fall at the
 
 TEST_CASE("AmaxLossScale: adjust(bool) follows the rule of DynamicLossScale") {
   AmaxLossScale policy(AmaxConfig{{32768.0F, 3}});
-  headroom::DynamicLossScale dynamic(policy.config().scale);
+  headroom::DynamicLossScale dynamic(policy.config().common);
   for (int i = 0; i < 20; ++i) {
     policy = policy.adjust(i % 7 != 5);
     dynamic = dynamic.adjust(i % 7 != 5);

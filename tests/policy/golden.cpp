@@ -73,8 +73,8 @@ const System systems[] = {
     {"hysteresis_refill_on_backoff",
      [](const Trace& t) -> AnyLossScale {
        headroom::HysteresisConfig config;
-       config.scale.initial_scale = static_cast<float>(t.real("initial_scale"));
-       config.scale.growth_interval = t.whole("growth_interval");
+       config.common.initial_scale = static_cast<float>(t.real("initial_scale"));
+       config.common.growth_interval = t.whole("growth_interval");
        config.hysteresis = t.whole("hysteresis");
        return headroom::BasicHysteresisScale<headroom::RefillOnBackoff>(config);
      },

@@ -104,7 +104,7 @@ TEST_CASE("which overflows lower the scale, and what refills the hysteresis") {
 
 TEST_CASE("new settings keep the hysteresis that is left, but not more than theirs") {
   HysteresisConfig changed = patience;
-  changed.scale.growth_interval = 9;
+  changed.common.growth_interval = 9;
   const HysteresisScale spent = after(patient, "---").with_config(changed);
   CHECK(spent.hysteresis_left() == 0);
   CHECK(spent.adjust(false).loss_scale() == 256.0F);

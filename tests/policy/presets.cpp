@@ -62,8 +62,8 @@ TEST_CASE(
   const auto policy = presets::fairseq(1024.0, 2.0, 2000, 0.7);
   CHECK(after(policy, "+++------").loss_scale() == 1024.0F);
   CHECK(after(policy, "+++-------").loss_scale() == 512.0F);  // 7 of 10 steps: 0.7
-  CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 8.0, 2.0).config().scale.min_scale == 8.0F);
-  CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 2.0, 8.0).config().scale.min_scale == 8.0F);
+  CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 8.0, 2.0).config().common.min_scale == 8.0F);
+  CHECK(presets::fairseq(1024.0, 2.0, 2000, 0.0, 2.0, 8.0).config().common.min_scale == 8.0F);
 }
 
 TEST_CASE("a floor below our range means no floor, and a scale may start below its floor") {

@@ -101,7 +101,7 @@ Result result_of(const Run& run, const Rule& rule, const Reductions& all) {
   };
   for (const std::vector<Tree>& step : run) {
     for (const Tree& tree : step) {
-      const std::vector<std::vector<To>> quantized = scales.quantize(tree);
+      const std::vector<std::vector<To>> quantized = scales.quantize(tree).codes;
       add_scales();
       for (std::size_t leaf = 0; leaf < leaves; ++leaf) {
         result.sizes[leaf].push_back(quantized[leaf].size());

@@ -17,7 +17,8 @@ headroom::detail::Found run_kernel(const In* source, Out* destination, std::size
   // Ignored if the kernel only reads
   const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};
   Found found{0, 0.0};
-  kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, factor, false, found);
+  kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, Pass{op, factor},
+                                                          found);
   return found;
 }
 

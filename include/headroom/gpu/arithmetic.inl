@@ -154,9 +154,9 @@ __device__ inline void add_max_abs(const MaxAbs& mine, double divisor, Sums* now
   const std::uint64_t bits =
       block_max(hd::larger_of<unsigned long long>(mine.of_doubles, of_floats));
   // Inf stands for NaN, too
-  const double largest = hd::bit_cast<double>(hd::smaller_of(bits, binary64::infinity_bits));
+  const double max_abs = hd::bit_cast<double>(hd::smaller_of(bits, binary64::infinity_bits));
   if (threadIdx.x == 0)
-    atomicMax(&now->max_abs, hd::bit_cast<unsigned long long>(div(largest, divisor)));
+    atomicMax(&now->max_abs, hd::bit_cast<unsigned long long>(div(max_abs, divisor)));
 }
 /// What measured gradients are to be divided by.
 __device__ inline double divisor_of(const List& list, const Sums& now) {

@@ -50,18 +50,18 @@ struct Squares {
   /// `sums` gets the 16 sums of the part, or 0 and the sum of all rescaled squares behind them.
   __device__ void sum(double* sums, MaxAbs* all) const {
     const unsigned lane = threadIdx.x % 32;
-    Bits largest = 0;
+    Bits max_abs = 0;
 #pragma unroll
     for (int k = 0; k < pairs_each; ++k)
       for (const Bits bits : hd::bit_cast<Pair>(pairs[k]).lane)
-        largest = hd::larger_of(largest, static_cast<Bits>(bits & Format::abs_mask));
+        max_abs = hd::larger_of(max_abs, static_cast<Bits>(bits & Format::abs_mask));
     int exponent = 0;
     if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
       constexpr auto power = [](int e) {
         return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits);
       };
       constexpr Bits most = power(most_exponent), least = power(least_exponent);
-      const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(largest)));
+      const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(max_abs)));
       exponent = of_part > most                     ? down_exponent
                  : of_part != 0 && of_part <= least ? up_exponent
                                                     : 0;
@@ -89,7 +89,7 @@ struct Squares {
     }
     if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
     if (lane == 0) sums[16] = rescaled;
-    all->add<Format>(largest);
+    all->add<Format>(max_abs);
   }
 };
 /// Blocks may have any number of warps.
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
   [[maybe_unused]] __shared__ double of_parts[batch][17];
   const BlockWork group = list.groups[blockIdx.x];
   const unsigned warps = blockDim.x / 32;
-  MaxAbs largest;
+  MaxAbs max_abs;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
   for (unsigned first = 0; first < group.count; first += batch) {
     const unsigned n = hd::smaller_of(group.count - first, batch);
@@ -121,9 +121,9 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
         squares[0].load(part);
         if constexpr (sizeof(bits_of<Format>) == 2) {
           if (is_pair) squares[1].load(next);
-          if (is_pair) squares[1].sum(of_parts[i + warps], &largest);
+          if (is_pair) squares[1].sum(of_parts[i + warps], &max_abs);
         }
-        squares[0].sum(of_parts[i], &largest);
+        squares[0].sum(of_parts[i], &max_abs);
       });
       i += is_pair ? 2 * warps : warps;
     }
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
     fold(sum, 8, 1);
     if (threadIdx.x == 0) list.sums[blockIdx.x] = add(sum, rescaled);
   }
-  add_max_abs(largest, divisor_of(list, *now), now);
+  add_max_abs(max_abs, divisor_of(list, *now), now);
 }
 
 }  // namespace detail

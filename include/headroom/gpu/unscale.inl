@@ -17,13 +17,13 @@ struct Unscale {
           inverse = div(Compute{1}, scale);
   bool is_exact = hd::is_power_of_two(loss_scale);  // then the reciprocal is exact, too
   // Of this thread's results; of its addends, if it adds
-  bits_of<Reported> largest = 0;
+  bits_of<Reported> max_abs = 0;
 
   __device__ bits_of<To> unscaled(bits_of<From> bits, [[maybe_unused]] bits_of<To> old) {
     const Compute scaled = widen<From>(bits),
                   value = is_exact ? mul(scaled, inverse) : div(scaled, scale);
     const auto rounded = narrow<Reported>(value);
-    largest = hd::larger_of(largest, static_cast<bits_of<Reported>>(rounded & Reported::abs_mask));
+    max_abs = hd::larger_of(max_abs, static_cast<bits_of<Reported>>(rounded & Reported::abs_mask));
     if constexpr (adds) return narrow<To>(add(widen<To, Compute>(old), value));
     if constexpr (!adds) return rounded;
   }
@@ -60,7 +60,7 @@ struct Unscale {
     const unsigned whole = is_aligned ? n / lanes * lanes : 0;
     run<lanes>(0, whole);
     run<1>(whole, n);
-    all->add<Reported>(largest);
+    all->add<Reported>(max_abs);
   }
 };
 /// Several blocks, blockIdx.y, share a group.
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
   const unsigned count =
       is_long ? (static_cast<unsigned>(group.part.size) + most - 1) / most : group.count;
   if (blockIdx.y * blockDim.x / 32 >= count) return;  // nothing is left for this block
-  MaxAbs largest;
+  MaxAbs max_abs;
   for (unsigned i = (blockIdx.y * blockDim.x + threadIdx.x) / 32; i < count;
        i += gridDim.y * blockDim.x / 32) {
     const Part part =
@@ -82,11 +82,11 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
     with_format(part.from, [&](auto format) {
       using From = decltype(format);
       const auto n = static_cast<unsigned>(part.size);
-      if (adds || part.to != part.from) Unscale<From, binary32, adds>{part, scale}.run(n, &largest);
-      if (!adds && part.to == part.from) Unscale<From, From, false>{part, scale}.run(n, &largest);
+      if (adds || part.to != part.from) Unscale<From, binary32, adds>{part, scale}.run(n, &max_abs);
+      if (!adds && part.to == part.from) Unscale<From, From, false>{part, scale}.run(n, &max_abs);
     });
   }
-  add_max_abs(largest, 1.0, now);
+  add_max_abs(max_abs, 1.0, now);
 }
 
 }  // namespace detail

@@ -10,7 +10,7 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 
 /// One step of a History.
 struct StepRecord {
-  std::int64_t step = 0;                 ///< from 0, the first of the run
+  std::int64_t step = 0;                 ///< from 0, the first of the training
   float loss_scale = 1.0F;               ///< during the step
   GradientReport report{};               ///< of the unscaled gradients
   SkipReason reason = SkipReason::none;  ///< none if the step was taken
@@ -30,11 +30,11 @@ enum class Verdict {
   loss_is_not_finite,  ///< the loss recorded with the last step is Inf or NaN
   /// The last step, and two or more not finite ones of the last 64, ran at `min_scale` or below
   at_floor,
-  warming_up,  ///< the run has had fewer than `warm_up` steps
+  warming_up,  ///< the training has had fewer than `warm_up` steps
   /// More than `skip_tolerance` of the kept steps after the warm-up (at least 100) were not finite
   too_many_skips,
   /// More than half of 64 or more kept finite steps have max_abs times the scale below
-  /// `lowest_peak`
+  /// `lowest_max_abs`
   underflowing,
   healthy  ///< none of these
 };

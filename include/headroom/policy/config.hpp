@@ -44,7 +44,7 @@ struct LossScaleConfig {
 
 namespace detail {
 
-/// A configuration is a LossScaleConfig, or has a member `scale` that is one.
+/// A configuration is a LossScaleConfig, or has a member `common` that is one.
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr const LossScaleConfig& loss_scale_config(
     const LossScaleConfig& config) noexcept {
   return config;
@@ -55,8 +55,8 @@ namespace detail {
 }
 template <class Config>
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr auto loss_scale_config(Config&& config) noexcept
-    -> decltype((config.scale)) {
-  return config.scale;
+    -> decltype((config.common)) {
+  return config.common;
 }
 template <class Config,
           class Found = decltype(detail::loss_scale_config(std::declval<const Config&>()))>

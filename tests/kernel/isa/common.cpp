@@ -23,13 +23,13 @@ std::size_t wrong_magnitudes() {
   std::size_t wrong = 0;
   for (std::uint32_t bits = 0; bits <= Format::abs_mask; ++bits) {
     Found found{0, 0.0};
-    add_largest<Format>(found, static_cast<Bits>(bits));
+    add_max_abs<Format>(found, static_cast<Bits>(bits));
     std::uint64_t expected = binary64::infinity_bits;
     if (bits <= Format::largest_finite_bits) {
       expected = bits_of(static_cast<double>(
           support::to_long_double(support::decode<Format>(static_cast<Bits>(bits)))));
     }
-    wrong += found.largest == expected ? 0 : 1;
+    wrong += found.max_abs == expected ? 0 : 1;
   }
   return wrong;
 }
@@ -39,8 +39,8 @@ std::size_t wrong_magnitudes() {
 TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
   Found found{0, 0.0};
   for (const std::uint64_t magnitude : {std::uint64_t{5}, std::uint64_t{9}, std::uint64_t{7}})
-    add_largest(found, magnitude);
-  CHECK(found.largest == 9);
+    add_max_abs(found, magnitude);
+  CHECK(found.max_abs == 9);
   add_to_sum(found, 1.0);
   add_to_sum(found, 0x1p-53);
   add_to_sum(found, 0x1p-53);  // lost if added to 1 alone
