@@ -2,12 +2,12 @@
 // recurrent network in float, bf16 and fp16 under several policies, and the digits with mistakes
 // that other systems had, each with several seeds.
 //
-//   evidence [digits.csv [output directory [seeds [steps]]]]
-//   evidence --record <steps>
+//   networks [digits.csv [output directory [seeds [steps]]]]
+//   networks --record <steps>
 //
 // With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints
 // tables. Writes evidence_runs.csv with a row per training, evidence_differences.csv for
-// plot_evidence.gp, and for the first seed steps_<network>_<variant>.csv. `--record` prints the
+// plots.gp, and for the first seed steps_<network>_<variant>.csv. `--record` prints the
 // largest gradient of each step of one training in float, as CSV for compare_policies.
 
 #include <algorithm>
@@ -26,10 +26,10 @@
 
 #include <headroom/policy/any.hpp>
 
-#include "digits/progress.hpp"
-#include "evidence/faults.hpp"
-#include "evidence/runs.hpp"
-#include "evidence/statistics.hpp"
+#include "../examples/digits/progress.hpp"
+#include "networks/faults.hpp"
+#include "networks/runs.hpp"
+#include "networks/statistics.hpp"
 
 namespace {
 
@@ -345,7 +345,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
-    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/evidence";
     Settings settings;
     if (argc > 3) settings.seeds = digits::parse_number(argv[3], 1000, "seeds, argument", 3);
     if (argc > 4) settings.shrink(digits::parse_number(argv[4], 1000, "steps, argument", 4));

@@ -5,7 +5,7 @@
 //
 //   gradient_histogram [data.csv [output directory [epochs]]]
 //
-// Prints bars and a table; writes gradients.csv and gradients_by_leaf.csv, for plot_gradients.gp.
+// Prints bars and a table; writes gradients.csv and gradients_by_leaf.csv, for plots.gp.
 
 #include <cstddef>
 #include <cstdio>
@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "digits/data.hpp"
-#include "digits/progress.hpp"
-#include "digits/random.hpp"
-#include "digits/training.hpp"
+#include "../examples/digits/data.hpp"
+#include "../examples/digits/progress.hpp"
+#include "../examples/digits/random.hpp"
+#include "../examples/digits/training.hpp"
 
 namespace {
 
@@ -97,7 +97,7 @@ void write(const std::filesystem::path& file, const std::vector<Leaf>& histogram
 int main(int argc, char** argv) {
   try {
     const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
-    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/evidence";
     digits::Settings settings;
     if (argc > 3) settings.epochs = digits::parse_number(argv[3], 100000, "epochs, argument", 3);
     if (settings.epochs < 1) throw std::runtime_error("epochs, argument 3: at least 1 is needed");

@@ -1,6 +1,6 @@
-#include "../../examples/compare_policies/trace.hpp"
+#include "../../evidence/compare_policies/trace.hpp"
 
-#include "../../examples/compare_policies/rules.hpp"
+#include "../../evidence/compare_policies/rules.hpp"
 
 #include <cmath>
 #include <filesystem>

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "../digits/data.hpp"
-#include "../digits/network.hpp"
-#include "../digits/training.hpp"
+#include "../../examples/digits/data.hpp"
+#include "../../examples/digits/network.hpp"
+#include "../../examples/digits/training.hpp"
 #include "gpt.hpp"
 #include "recurrent.hpp"
 #include "text.hpp"

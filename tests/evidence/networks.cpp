@@ -1,6 +1,6 @@
-#include "../../examples/evidence/faults.hpp"
-#include "../../examples/evidence/runs.hpp"
-#include "../../examples/evidence/statistics.hpp"
+#include "../../evidence/networks/faults.hpp"
+#include "../../evidence/networks/runs.hpp"
+#include "../../evidence/networks/statistics.hpp"
 
 #include <cmath>
 #include <cstddef>

@@ -5,7 +5,7 @@
 //   fp8_linear [data.csv [output directory [epochs [seed]]]]
 //
 // Compares float, one loss scale, and delayed scales per tensor: alone, and with a loss scale that
-// doubles every 20 steps. Prints a table; writes fp8_scales.csv for plot_fp8.gp.
+// doubles every 20 steps. Prints a table; writes fp8_scales.csv for plots.gp.
 
 #include <cmath>
 #include <cstddef>
@@ -21,10 +21,10 @@
 #include <string>
 #include <vector>
 
-#include "digits/data.hpp"
-#include "digits/progress.hpp"
-#include "digits/random.hpp"
-#include "digits/training.hpp"
+#include "../examples/digits/data.hpp"
+#include "../examples/digits/progress.hpp"
+#include "../examples/digits/random.hpp"
+#include "../examples/digits/training.hpp"
 
 namespace {
 
@@ -202,7 +202,7 @@ long train(const char* name, Scaling scaling, const digits::Images& images,
 int main(int argc, char** argv) {
   try {
     const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
-    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/evidence";
     digits::Settings settings;
     settings.peak_rate = 0.01F;
     settings.hidden_layers = 4;

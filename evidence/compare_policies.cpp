@@ -6,7 +6,7 @@
 //
 // A trace of your own is a CSV file with a column max_abs: the largest |gradient| of each step.
 // Record it in a short training in float, for example with headroom::History::csv(). Prints tables.
-// Writes policies.csv, and policies_<trace>.csv with the scales of each step; plot_policies.gp
+// Writes policies.csv, and policies_<trace>.csv with the scales of each step; plots.gp
 // draws both.
 
 #include <algorithm>
@@ -26,9 +26,9 @@
 
 #include "compare_policies/rules.hpp"
 #include "compare_policies/trace.hpp"
-#include "digits/data.hpp"
-#include "digits/random.hpp"
-#include "digits/training.hpp"
+#include "../examples/digits/data.hpp"
+#include "../examples/digits/random.hpp"
+#include "../examples/digits/training.hpp"
 
 namespace {
 
@@ -240,7 +240,7 @@ void print_summary(const std::vector<Trace>& traces, const std::vector<Policy>& 
 int main(int argc, char** argv) {
   try {
     const std::string data = argc > 1 ? argv[1] : "examples/data/digits.csv";
-    const std::filesystem::path output = argc > 2 ? argv[2] : "build/examples";
+    const std::filesystem::path output = argc > 2 ? argv[2] : "build/evidence";
     const int epochs =
         argc > 3 ? digits::parse_number(argv[3], 100000, "epochs, argument", 3) : 400;
     if (epochs < 1) throw std::runtime_error("epochs, argument 3: at least 1 is needed");

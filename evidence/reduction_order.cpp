@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "digits/data.hpp"
-#include "digits/training.hpp"
+#include "../examples/digits/data.hpp"
+#include "../examples/digits/training.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include <Eigen/Core>
 
-#include "../digits/network.hpp"
-#include "../digits/random.hpp"
+#include "../../examples/digits/network.hpp"
+#include "../../examples/digits/random.hpp"
 
 // What the networks share: matrices with one column per example, and arithmetic like that of tensor
 // cores. Operands and results have 16 bits; sums are formed in float.
