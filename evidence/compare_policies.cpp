@@ -24,11 +24,11 @@
 #include <utility>
 #include <vector>
 
-#include "compare_policies/rules.hpp"
-#include "compare_policies/trace.hpp"
 #include "../examples/digits/data.hpp"
 #include "../examples/digits/random.hpp"
 #include "../examples/digits/training.hpp"
+#include "compare_policies/rules.hpp"
+#include "compare_policies/trace.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Times two steps of AdamW with scaled gradients. One unscales and clips them in passes of their
 // own. The other is fused: it measures them, and AdamW multiplies them as it reads them
-// (examples/fused_adamw.hpp). Ends with 1 if the weights differ, or if a step with Inf is not skipped.
-// Compile with -O2 -fno-math-errno.
+// (examples/fused_adamw.hpp). Ends with 1 if the weights differ, or if a step with Inf is not
+// skipped. Compile with -O2 -fno-math-errno.
 //
 //   fused_adamw [leaves [elements of each [steps]]]
 
