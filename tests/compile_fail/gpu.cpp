@@ -1,7 +1,8 @@
-// expect: headroom: gradients on a GPU are float, double, fp16 or bf16
 #include <headroom/adapters/cuda.hpp>
-#include <headroom/dtype/half.hpp>
+#include <headroom/headroom.hpp>
 
+// case: gpu_cbfloat16
+// expect: headroom: gradients on a GPU are float, double, fp16 or bf16
 #ifdef HEADROOM_CONTROL
 using Element = headroom::bfloat16;
 #else
