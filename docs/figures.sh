@@ -23,11 +23,11 @@ tables() {
   table digits digits "test accuracy final loss"
   table gradients gradient_histogram "Of the gradients that" '^Of| largest |layers\[[046]\].weight|^all'
   table policies compare_policies "skipped, bits wasted"
-  table evidence_digits evidence "digits recognised in the test set, %"
-  table evidence_gpt evidence "test loss, nats a word"
-  table evidence_recurrent evidence "log10 of the test error"
-  table evidence_policies evidence "difference, p, skipped"
-  table evidence_faults evidence "right answers with faults, %"
+  table evidence_digits networks "digits recognised in the test set, %"
+  table evidence_gpt networks "test loss, nats a word"
+  table evidence_recurrent networks "log10 of the test error"
+  table evidence_policies networks "difference, p, skipped"
+  table evidence_faults networks "right answers with faults, %"
   table speed speed "256 MiB  "
 }
 
@@ -41,8 +41,9 @@ make() {
     echo "has       $(grep -oE '\<(f16c|fma|avx2|avx512f|asimdhp|asimd|sve)\>' /proc/cpuinfo | sort -u | paste -sd ' ')"
     echo "compiler  $(c++ --version | head -n 1)"
   } | tee "$output/machine.txt"
-  for script in run gradient_histogram compare_policies evidence fp8_linear; do
-    bash "examples/$script.sh" "$output"
+  bash examples/run.sh "$output"
+  for name in gradient_histogram compare_policies networks fp8_linear; do
+    bash evidence/run.sh "$name" "$output"
   done
   bash benchmarks/run.sh --quick | tee "$output/speed.log"
   tables

@@ -25,8 +25,8 @@ search: {exclude: true}
 <h1></h1>
 END
 # A link to a source leads to a page that shows it.
-find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*(examples|include)[^)#]*\.[a-z0-9]+)\),](\1.md),g; s,\.md\.md\),.md),g' {} +
-find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*examples(/[a-z_]+)?)\),](\1/index.md),g' {} +
+find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*(evidence/|examples|include)[^)#]*\.[a-z0-9]+)\),](\1.md),g; s,\.md\.md\),.md),g' {} +
+find "$sources" -name '*.md' -exec sed -i -E 's,\]\(((\.\./)*(evidence|examples)(/[a-z_]+)?)\),](\1/index.md),g' {} +
 
 # page SOURCE: a page for it.
 page() {
@@ -40,15 +40,15 @@ language() {
   case $1 in *.[ch]pp | *.cu | *.cuh) echo cpp ;; *.py) echo python ;; *.f90) echo fortran ;; *.rs) echo rust ;; *.gp) echo gnuplot ;; *.txt) echo cmake ;; *) echo "${1##*.}" ;; esac
 }
 while read -r source; do page "$source"; done < <(
-  find examples tests/golden/README.md -type f -not -path '*/data/*.*' && echo examples/data/README.md
+  find evidence examples tests/golden/README.md -type f -not -path '*/data/*.*' && echo examples/data/README.md
   grep -rhoE 'include/[a-z0-9_/]*\.[a-z]+\.md' "$sources" | sed 's/\.md$//' | sort -u
 )
-# The contents of examples/ and its folders.
+# The contents of evidence/ and examples/ and of their folders.
 while read -r folder; do
   [[ ! -e $folder/README.md ]] || continue
   printf '# %s\n\n' "${folder#"$sources"/}" >"$folder/index.md"
   (cd "$folder" && find . -name '*.md' -not -path ./index.md -printf '%P\n' | sort | sed -E 's,(.*)\.md$,- [\1](&),; s,index\],],') >>"$folder/index.md"
-done < <(find "$sources/examples" -depth -type d)
+done < <(find "$sources"/{evidence,examples} -depth -type d)
 
 [[ -x build/site-venv/bin/mkdocs ]] || python3 -m venv build/site-venv
 build/site-venv/bin/pip install --quiet mkdocs-material==9.8.2

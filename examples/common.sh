@@ -1,4 +1,4 @@
-# Functions for the scripts of this directory. Source it in the root of the repository.
+# Functions for the scripts of examples/ and evidence/. Source it in the root of the repository.
 source cmake/install_packages.sh
 
 # build_examples NAME…: installs what they need and builds them in Release mode, in the directory $build.
@@ -13,7 +13,7 @@ build_examples() {
 draw() {
   command -v gnuplot >/dev/null || install_packages gnuplot-nox || true
   if command -v gnuplot >/dev/null; then
-    gnuplot -e "png='$1'; ${3-}" "examples/$2.gp"
+    gnuplot -e "png='$1'; ${3-}" "$2"
     echo "Picture: $1"
   else
     echo "There is no gnuplot, so no picture $1."

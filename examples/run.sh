@@ -10,4 +10,4 @@ output=${1:-build/examples}
 mkdir -p "$output"
 build_examples digits
 "$build/examples/example_digits" examples/data/digits.csv "$output" "${@:2}" | tee "$output/digits.log"
-draw "$output/digits.png" plot_digits "csv='$output/digits.csv'"
+draw "$output/digits.png" examples/plot_digits.gp "csv='$output/digits.csv'"

@@ -33,10 +33,7 @@ declare -A may_include=(
 )
 
 faults=0
-fault() {
-  echo "$1"
-  faults=$((faults + 1))
-}
+fault() { echo "$1" && faults=$((faults + 1)); }
 
 # A header's module is its folder, or the header itself at the top level. The loops are a module, too: each instruction set
 # includes them.
@@ -49,67 +46,37 @@ module_of() {
   esac
 }
 
-# The project's headers that file $1 includes, each as "line path". Paths are relative to include/headroom.
-own_includes() {
-  grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<headroom/)' "$1" | while IFS= read -r line; do
-    path=$(sed -E 's/.*include[[:space:]]*["<]([^">]*)[">].*/\1/' <<<"$line")
-    case $path in
-      headroom/*) path=${path#headroom/} ;;
-      *) path=$(realpath --canonicalize-missing --relative-to=. "$(dirname "$1")/$path") ;;
-    esac
-    echo "${line%%:*} $path"
-  done
-}
+# All lines as file:line:code, without // comments.
+code=$(find . -type f -printf '%P\n' | LC_ALL=C sort | xargs grep -n '' | sed 's,//.*,,')
 
-check_includes() {
-  local file=$1 module number path target
-  module=$(module_of "$file")
-  if [[ ! -v may_include[$module] ]]; then
-    fault "$file: no module of this name"
-    return
-  fi
-  while read -r number path; do
-    [[ -n $path ]] || continue
-    [[ -f $path ]] || fault "$file:$number: no such header: $path"
-    target=$(module_of "$path")
-    if [[ $target == "$module" && $module != adapters ]]; then continue; fi
-    [[ " ${may_include[$module]} " == *" $target "* ]] || fault "$file:$number: $module may not include $target ($path)"
-  done < <(own_includes "$file")
+# refuse WHY PATTERN [FILES]: no code matches the pattern, except in files that the second pattern matches.
+refuse() {
+  local line
+  while IFS= read -r line; do fault "$line: $1"; done < <(grep -E "^[^:]+:[0-9]+:.*($2)" <<<"$code" | grep -vE "^(${3:-nothing})" | cut -d : -f 1,2)
 }
+refuse "classification in the floating-point domain folds away under -ffast-math" '\b(isfinite|isnan|isinf)[[:space:]]*\('
+refuse "library code does not print" 'std::(cout|cerr|clog)|\b(f|v|vf)?printf[[:space:]]*\(|\bputs[[:space:]]*\('
+refuse "library code does not exit" '\b(exit|abort)[[:space:]]*\(' detail/
+refuse "SIMD outside kernel/isa" 'include.*<(immintrin|x86intrin|cpuid|arm_neon)\.h>' 'kernel/isa[./]'
+# Every unit that includes the umbrella pays for these. A few lines of our own replace most of them.
+refuse "a heavy header of the standard library" 'include.*<(iterator|numeric|iostream|sstream|charconv|chrono|thread|mutex|future|regex)>' \
+  'adapters/|observe/|ops/executor\.hpp|training/async_grad_scaler\.hpp|state/text\.hpp'
+refuse "not as <headroom/...>" '# *include *"'
 
-# Prints the lines of $1 whose code matches the pattern $2, each as "number:line". Ignores // comments.
-code_matching() { sed -E 's,//.*,,' "$1" | grep -nE "$2" || true; }
-
-check_code() {
-  local file=$1 pattern=$2 why=$3 line
-  while IFS= read -r line; do
-    [[ -z $line ]] || fault "$file:${line%%:*}: $why"
-  done < <(code_matching "$file" "$pattern")
-}
+while IFS=: read -r file line include; do
+  path=${include#*headroom/}
+  module=$(module_of "$file") target=$(module_of "$path")
+  [[ -f $path ]] || fault "$file:$line: no such header: $path"
+  [[ -v may_include[$module] ]] || fault "$file: no module of this name"
+  if [[ $target == "$module" && $module != adapters ]]; then continue; fi
+  [[ " ${may_include[$module]-} " == *" $target "* ]] || fault "$file:$line: $module may not include $target ($path)"
+done < <(grep -oE '^[^:]+:[0-9]+: *# *include *<headroom/[^>]*' <<<"$code" | grep -v '^headroom\.hpp:')
 
 # The umbrella is a sorted list of the project's headers without adapters, and nothing else.
-check_umbrella() {
-  local own line list
-  own='^[[:space:]]*($|#[[:space:]]*(pragma once|ifndef HEADROOM_|define HEADROOM_|endif|include[[:space:]]*("|<headroom/)))'
-  while IFS= read -r line; do
-    [[ -z $line ]] || fault "headroom.hpp:$line: something else than an include"
-  done < <(sed -E 's,//.*,,' headroom.hpp | grep -nvE "$own" || true)
-  check_code headroom.hpp 'include.*adapters/' "an adapter in the umbrella"
-  list=$(own_includes headroom.hpp | cut -d ' ' -f 2)
-  LC_ALL=C sort --check <<<"$list" || fault "headroom.hpp: not sorted"
-}
-
-while IFS= read -r file; do
-  check_code "$file" '\b(isfinite|isnan|isinf)[[:space:]]*\(' "classification in the floating-point domain folds away under -ffast-math"
-  check_code "$file" 'std::(cout|cerr|clog)|\b(f|v|vf)?printf[[:space:]]*\(|\bputs[[:space:]]*\(' "library code does not print"
-  [[ $file == detail/* ]] || check_code "$file" '\b(exit|abort)[[:space:]]*\(' "library code does not exit"
-  [[ $file == kernel/isa[./]* ]] || check_code "$file" 'include.*<(immintrin|x86intrin|cpuid|arm_neon)\.h>' "SIMD outside kernel/isa"
-  # Every unit that includes the umbrella pays for these. A few lines of our own replace most of them.
-  [[ $file =~ ^(adapters/|observe/|ops/executor\.hpp|training/async_grad_scaler\.hpp|state/text\.hpp) ]] ||
-    check_code "$file" 'include.*<(iterator|numeric|iostream|sstream|charconv|chrono|thread|mutex|future|regex)>' "a heavy header of the standard library"
-  [[ $file == headroom.hpp ]] || check_includes "$file"
-done < <(find . -type f -printf '%P\n' | LC_ALL=C sort)
-check_umbrella
+umbrella=$(sed -nE 's/^headroom\.hpp:[0-9]+:(.*[^ ].*)/\1/p' <<<"$code")
+grep -vE '^#pragma once$|^#include <headroom/' <<<"$umbrella" && fault "headroom.hpp: something else than an include"
+grep 'adapters/' <<<"$umbrella" && fault "headroom.hpp: an adapter in the umbrella"
+grep include <<<"$umbrella" | LC_ALL=C sort --check || fault "headroom.hpp: not sorted"
 
 echo "$faults faults"
 ((faults == 0))

@@ -5,7 +5,7 @@ cd "$1"
 
 for tool in clang-format-14 clang-format; do
   if "$tool" --version 2>/dev/null | grep -q 'version 14\.'; then
-    find include src tests examples benchmarks tools -name '*.[ch]pp' -o -name '*.inl' 2>/dev/null | xargs -r "$tool" --dry-run -Werror
+    find include src tests examples evidence benchmarks tools -name '*.[ch]pp' -o -name '*.inl' 2>/dev/null | xargs -r "$tool" --dry-run -Werror
     exit
   fi
 done

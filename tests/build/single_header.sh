@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 command -v python3 >/dev/null || { echo "python3 was not found" && exit 77; }
 
 # The same header from a checkout and from a copy without git, except for the commit in the first line.
-cp -r "$project"/{CMakeLists.txt,LICENSE,cmake,examples,include,src,tests} "$work"
+cp -r "$project"/{CMakeLists.txt,LICENSE,cmake,evidence,examples,include,src,tests} "$work"
 single=$work/include/single.hpp
 python3 "$project/cmake/single_header.py" "$work/from_checkout.hpp"
 python3 "$work/cmake/single_header.py" "$single"

@@ -1,29 +1,36 @@
 #!/usr/bin/env bash
 # check.sh precompile FOLDER [FLAG ...]: each of $COMPILERS precompiles headroom into FOLDER.
-# check.sh SNIPPET FOLDER [FLAG ...]: SNIPPET
+# check.sh FILE CASE FOLDER [FLAG ...]: the part of FILE after its line `// case: CASE`, with what precedes the first case,
 # - compiles with -DHEADROOM_CONTROL and the first of $COMPILERS, which shows that it has no other mistake,
-# - does not compile without that flag, and each compiler prints the text of each leading line `// expect: text`, and one error,
-#   or as many as a line `// errors: n` says.
+# - does not compile without that flag, and each compiler prints the text of each line `// expect: text`, the place of each line that ends
+#   with `// error`, and one error, or as many as a line `// errors: n` says.
 set -euo pipefail
 export LC_ALL=C # plain quotes in the compilers' messages
-snippet=$1 folder=$2
-shift 2
 
 # The header that the compiler $1 has precompiled.
 precompiled() { echo "$folder/$(basename "$1")/headroom.hpp"; }
 
-if [[ $snippet == precompile ]]; then
+if [[ $1 == precompile ]]; then
+  folder=$2
   for compiler in ${COMPILERS:?names no compiler}; do
     header=$(precompiled "$compiler")
     mkdir -p "$(dirname "$header")"
     printf '#include <headroom/%s>\n' headroom.hpp training/async_grad_scaler.hpp >"$header"
-    "$compiler" -std=c++17 "$@" -x c++-header "$header" -o "$header.gch" # clang finds it under this name too
+    "$compiler" -std=c++17 "${@:3}" -x c++-header "$header" -o "$header.gch" # clang finds it under this name too
   done
   exit
 fi
 
+file=$1 name=$2 folder=$3
+shift 3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+snippet=$work/$(basename "$file")
+# Other cases become empty lines, so that the numbers of lines stay.
+awk -v name="$name" '/^\/\/ case: / { other = $3 != name } { print other ? "" : $0 }' "$file" >"$snippet"
 expected=$(sed -n 's,^// expect: ,,p' "$snippet")
-[[ -n $expected ]] || { echo "$snippet has no line '// expect: text'" && exit 1; }
+[[ -n $expected ]] || { echo "$file: $name has no line '// expect: text'" && exit 1; }
+expected+=$(sed -n '\,// error$,=' "$snippet" | sed "s,.*,\n${snippet##*/}:&:,")
 errors=$(sed -n 's,^// errors: ,,p' "$snippet")
 
 for compiler in ${COMPILERS:?names no compiler}; do

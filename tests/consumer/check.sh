@@ -39,26 +39,7 @@ case $way in
     g++ -std=c++17 -O2 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
     "$work/use_headroom"
     ;;
-  compiled) # installed, with find_package and pkg-config; then as a subproject, which builds the library because a target links it
-    cmake -S "$source" -B "$work/headroom" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O0 -DHEADROOM_COMPILED=ON -DHEADROOM_BUILD_TESTS=OFF \
-      -DHEADROOM_BUILD_EXAMPLES=OFF -DCMAKE_INSTALL_LIBDIR=lib
-    cmake --build "$work/headroom"
-    cmake --install "$work/headroom" --prefix "$work/first"
-    mv "$work/first" "$work/prefix"
-    build_and_run project -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT=compiled
-    rm -r "$work/build"
-    if command -v pkg-config >/dev/null; then
-      export PKG_CONFIG_PATH=$work/prefix/share/pkgconfig
-      pkg-config --print-errors --exists headroom # found also if only the headers are installed there
-      PKG_CONFIG_PATH+=:$work/prefix/lib/pkgconfig
-      read -ra flags < <(pkg-config --cflags --libs headroom-compiled)
-      # Flags that differ from the library's.
-      g++ -std=c++17 -O2 -ffast-math -march=native -fno-exceptions "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
-      "$work/use_headroom"
-    fi
-    build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled -DCMAKE_CXX_FLAGS=-O0
-    ;;
-  c) # installed, with find_package and pkg-config, which link the shared library and the static one; then as a subproject
+  c) # and headroom::compiled: installed, with find_package and pkg-config, which link the shared library and the static one; as subprojects
     cmake -S "$source" -B "$work/headroom" -G Ninja -DHEADROOM_C=ON -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF \
       -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_CXX_FLAGS=-O0
     cmake --build "$work/headroom"
@@ -78,9 +59,12 @@ case $way in
       gcc -std=c99 -static "$loop" "${flags[@]}" -o "$work/static"
       "$work/static"
       read -ra flags < <(pkg-config --cflags --libs headroom-compiled)
-      g++ -std=c++17 "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
+      # Flags that differ from the library's.
+      g++ -std=c++17 -O2 -ffast-math -march=native -fno-exceptions "$consumer/project/use_headroom.cpp" "${flags[@]}" -o "$work/use_headroom"
       "$work/use_headroom"
     fi
+    build_and_run project -DHEADROOM_SOURCE_DIR="$source" -DCOMPONENT=compiled -DCMAKE_CXX_FLAGS=-O0
+    rm -r "$work/build"
     build_and_run in_c -DHEADROOM_SOURCE_DIR="$source" -DHEADROOM_C=ON -DCMAKE_CXX_FLAGS=-O0 -DLOOP="$loop"
     ;;
   optimised) # headroom::compiled has -O2 by default, at the top, as a subproject and fetched; flags and build types of the user win

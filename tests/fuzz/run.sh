@@ -41,23 +41,6 @@ build_program() {
   fi
   "$compiler" "${flags[@]}" -fsanitize=fuzzer -Itests/fuzz -Itests "tests/fuzz/$1.cpp" "${library[@]}" -o "$build/$1"
 }
-tr '\n' '\0' <<'WORDS' | xargs -0 -n 1 printf '"%s"\n' >"$build/words"
-version = 
-policy = 
-loss_scale = 
-growth_interval = 
-hysteresis_left = 
-counter = 
-main_scale = 
-true
-0x1p126
-0x0.8p-1022
-inf
-nan
-1e3
-9223372036854775807
-\\x00
-WORDS
 
 for name in "${names[@]}"; do
   if [[ $name == checkpoint ]] && ! "$compiler" -fsyntax-only -x c++ - 2>>"$build/log" <<<$'#include <CLI/CLI.hpp>\n#include <nlohmann/json.hpp>'; then
@@ -69,7 +52,7 @@ for name in "${names[@]}"; do
   build_program "$name"
   options=(-max_total_time="$seconds" -runs="${RUNS:--1}" -artifact_prefix="$build/$name." -print_final_stats=1)
   case $name in
-    state) options+=(-max_len=1000 -dict="$build/words") ;;
+    state) options+=(-max_len=1000 -dict=tests/fuzz/state.dict) ;;
     checkpoint) options+=(-max_len=8192 -dict=tests/fuzz/checkpoint.dict -timeout=5 -malloc_limit_mb=256) ;;
     *) options+=(-max_len=400 -entropic=0) ;;
   esac

@@ -1,0 +1,221 @@
+# What the programs of this folder wrote: gnuplot -e "directory='…'; picture='…'; png='…'" evidence/plots.gp
+# picture is evidence_policy or evidence_fault, evidence_scales, policies, gradients or fp8: the block of that name.
+height = picture eq "policies" ? 1900 : picture eq "fp8" ? 1250 : picture eq "evidence_policy" ? 1150 : picture eq "gradients" ? 900 : picture eq "evidence_scales" ? 750 : 460
+load "examples/style.gp"
+set datafile columnheaders
+
+if (picture eq "evidence_policy" || picture eq "evidence_fault") {
+  # Each point is a seed. For those beyond an edge, their number and their values are written at that edge.
+  policy = picture eq "evidence_policy"
+  kind = policy ? "policy" : "fault"
+  csv = directory . "/evidence_differences.csv"
+  networks = policy ? 3 : 1
+  array names[3] = ["digits", "gpt", "recurrent"]
+  array units[3] = ["right answers, percentage points (right is better)", "test loss, nats a word (left is better)", "log_{10} of the test error (left is better)"]
+  array lowest[3] = [(policy ? -12 : -100), -0.8, -0.6]
+  array highest[3] = [12, 0.8, 0.6]
+  array step[3] = [(policy ? 4 : 20), 0.4, 0.2]
+  array colors[6] = [0x777777, 0xd62728, 0xff9f1c, 0x1f77b4, 0x1a7a1a, 0x9467bd]
+  color(number) = policy && number > 0 && number < 7 ? colors[int(number)] : 0x1f77b4
+  set multiplot layout networks,1 title "Difference from " . (policy ? "float" : "the right step") . ", a point for each seed" font title_font \
+    margins (policy ? 0.24 : 0.38),0.96,(policy ? 0.075 : 0.18),(policy ? 0.925 : 0.87) spacing 0,0.115
+  set border 1
+  unset ytics
+  unset grid
+  set grid x
+  set yrange [(policy ? -6.5 : -7.5):-0.4]
+  unset key
+  array count[9]
+  array smallest[9]
+  array largest[9]
+  # The difference if it is of network i; NaN, and counted by its variant, if it lies beyond an edge.
+  inside(i, n, x) = strcol("network") ne names[i] || strcol("kind") ne kind || n < 1 || x != x ? NaN : x >= lowest[i] && x <= highest[i] ? x : \
+    (smallest[n] = count[n] && smallest[n] < x ? smallest[n] : x, largest[n] = count[n] && largest[n] > x ? largest[n] : x, count[n] = count[n] + 1, NaN)
+  row(number, seed) = -number + 0.03 * (int(seed - 1) % 20 % 10 - 4.5)
+  variant(i) = strcol("network") eq names[i] && strcol("kind") eq kind && column("number") > 0 && column("seed") == 1 ? int(column("number")) : 0
+  beyond(n) = n == 0 ? "" : sprintf("%d seed%s: %.3g to %.3g", count[n], count[n] > 1 ? "s" : "", smallest[n], largest[n])
+  at_edge(i, n, left) = n > 0 && count[n] > 0 && (smallest[n] < lowest[i]) == left ? (left ? lowest[i] : highest[i]) : NaN
+  do for [i=1:networks] {
+    do for [n=1:9] { count[n] = 0; smallest[n] = 0; largest[n] = 0 }
+    if (policy) { set title names[i] offset 0,-0.5 }
+    set xlabel units[i] offset (policy ? 0 : -4),0
+    set xrange [lowest[i]:highest[i]]
+    set xtics step[i]
+    set arrow 1 from 0,graph 0 to 0,graph 1 nohead lw 1.5 lc rgb black
+    plot csv using (variant(i) ? lowest[i] : NaN):(-column("number")):(strcol("variant")) with labels right offset -1,0 noenhanced, \
+         csv using (inside(i, int(column("number")), column("difference"))):(row(column("number"), column("seed"))):(color(column("number"))) \
+           with points pt 7 ps 1.2 lc rgb variable, \
+         csv using (at_edge(i, variant(i), 1)):(-column("number")):("← " . beyond(variant(i))) with labels left tc rgb black, \
+         csv using (at_edge(i, variant(i), 0)):(-column("number")):(beyond(variant(i)) . " →") with labels right tc rgb black
+  }
+  unset multiplot
+}
+
+if (picture eq "evidence_scales") {
+  array networks[2] = ["digits", "recurrent"]
+  array policies[4] = ["dynamic", "constant_2^16", "hysteresis", "amax"]
+  array names[4] = ["dynamic", "constant 2^{16}", "hysteresis", "amax"]
+  array styles[4] = [4, 3, 5, 6]
+  set multiplot layout 2,1 title "In the grey, the largest gradient exceeds fp16" font title_font margins 0.13,0.955,0.11,0.80 spacing 0,0.11
+  set ylabel "loss scale"
+  set logscale y 2
+  set format y power
+  set yrange [2**8:2**36]
+  set ytics 256
+  set xrange [0:*]
+  set xtics 500
+  set key at screen 0.5,0.935 center top maxrows 2 Left reverse samplen 2
+  do for [i=1:2] {
+    set title networks[i] offset 0,-0.5
+    if (i == 2) { set xlabel "step" }
+    file(policy) = directory . "/steps_" . networks[i] . "_" . policy . ".csv"
+    plot file("float") using 1:(65504 / column("max_abs")):(2.0**36) with filledcurves lc rgb overflow notitle, \
+         for [k=1:4] file(policies[k]) using 1:(column("scale")) with steps ls styles[k] title names[k]
+    unset key
+  }
+  unset multiplot
+}
+
+if (picture eq "policies") {
+  set style line 7 lc rgb black lw 1.5  # seen on grey, too
+  array traces[9] = ["digits", "calm", "shift", "spikes", "burst", "drift", "walk", "cycles", "tails"]
+  array titles[9] = ["digits: recorded\nfrom a training", "calm: slowly\nfalling gradients", "shift: 1000 times\nsmaller, and back", "spikes: one step in 300\nis 100 times larger", "burst: 30 steps in a row\n200 times larger", "drift: 4096 times larger\nover the training", "walk:\na random walk", "cycles: up and down\nby a factor of 64", "tails: noise\nwith heavy tails"]
+  # The policies that are drawn; the others are like one of them. Wide lines first.
+  array names[5] = ["DynamicLossScale", "Megatron", "LogMax (example)", "HysteresisScale", "AmaxLossScale"]
+  array policies[5] = ["dynamic", "megatron", "log_max", "hysteresis", "amax"]
+  array styles[5] = [4, 3, 7, 5, 6]
+  set multiplot title "Loss scale over steps; in the grey, fp16 overflows" font title_font
+  # A place of the grid of 2 by 5 above, 1 for each trace; the last one is for the legend.
+  set size 0.5,0.148
+  place(t) = sprintf("set origin %g,%g", (t - 1) % 2 * 0.5, 0.828 - (t - 1) / 2 * 0.143)
+  set lmargin 6.5
+  set rmargin 2.5
+  set tmargin 2.8
+  set bmargin 1.8
+  set logscale y 2
+  set format y power
+  set xrange [0:*]
+  set yrange [2**8:2**38]
+  set ytics 256
+  unset key
+  do for [t=1:9] {
+    file = directory . "/policies_" . traces[t] . ".csv"
+    set title titles[t] offset 0,-0.7
+    if (t == 1) { set xtics (0, "5k" 5000, "10k" 9998) } else { set xtics (0, "50k" 50000, "100k" 99998) }
+    eval place(t)
+    plot file using 1:2:(2.0**38) with filledcurves lc rgb overflow, \
+         for [i=1:5] file using 1:(column(policies[i])) with steps ls styles[i]
+  }
+  unset title
+  unset logscale y
+  set yrange [0:1]
+  eval place(10)
+  unset border
+  unset tics
+  set key center center Left reverse samplen 2
+  plot for [i=1:5] NaN with linespoints ls styles[i] ps 1.6 title names[i]
+
+  # A row for each trace, and in it a symbol for each policy.
+  set border 1
+  unset key
+  set size 0.54,0.24
+  set origin 0,0
+  set lmargin 8
+  set tmargin 2.8
+  set bmargin 3
+  set yrange [9.6:0.4]
+  set for [t=1:9] label t traces[t] at graph 0, first t right offset -1,0
+  set for [t=1:9] arrow t from graph 0, first t to graph 1, first t nohead lc rgb "#d5d5d5" back
+  of(t, i, value) = strcol(1) eq traces[t] && strcol(2) eq policies[i] ? value : NaN
+  set title "what it costs: steps skipped" offset 0,-0.7
+  set logscale x 10
+  set format x "%g %%"
+  set xrange [0.0005:2]
+  set xtics ("none" 0.0007, "0.01 %%" 0.01, "1 %%" 1) scale 1 nomirror
+  plot for [i=1:5] for [t=1:9] directory . "/policies.csv" using (of(t, i, column(3) > 0.0007 ? column(3) : 0.0007)):(t + 0.14 * (i - 3)) with points ls styles[i] ps 1.6 lw 1
+  unset label
+  unset logscale x
+  set size 0.46,0.24
+  set origin 0.54,0
+  set lmargin 2
+  set title "doublings of the scale unused" offset 0,-0.7
+  set xlabel "mean of all steps"
+  set format x "%g"
+  set xrange [0:15]
+  set xtics 5
+  plot for [i=1:5] for [t=1:9] directory . "/policies.csv" using (of(t, i, column(4))):(t + 0.14 * (i - 3)) with points ls styles[i] ps 1.6 lw 1
+  unset multiplot
+}
+
+if (picture eq "gradients") {
+  all = directory . "/gradients.csv"
+  leaves = directory . "/gradients_by_leaf.csv"
+  stats all using "count" nooutput
+  elements = STATS_sum
+  leaf(i) = sprintf("layers[%d].weight", i)
+  of(path) = strcol("path") eq path && strcol("kind") eq "finite" ? column("exponent") : NaN
+
+  set multiplot layout 2,1 title "Gradients of handwritten digits by binary exponent" font title_font margins 0.11,0.98,0.1,0.94 spacing 0,0.06
+  set xrange [-46:21]
+  set xtics 10
+  set format x "2^{/*1.15 %g}"
+  unset grid
+  set style fill solid 1.0 noborder
+  set boxwidth 0.9
+  set style rect fs solid 1.0 noborder
+  set object 1 rect from graph 0, graph 0 to first -25.5, graph 1 fc rgb "#f4c9c9" behind
+  set object 2 rect from first -25.5, graph 0 to first -14.5, graph 1 fc rgb "#fbeecb" behind
+  set object 3 rect from first 15.5, graph 0 to graph 1, graph 1 fc rgb overflow behind
+  set label 1 "zero in fp16" at first -35.7, graph 0.94 center
+  set label 2 "subnormal" at first -20, graph 0.94 center
+  set label 3 "normal" at first 0.5, graph 0.94 center
+  set label 4 "Inf" at first 18.2, graph 0.94 center
+  set ylabel "share of all gradients, %" offset 1
+  set yrange [0:10.9]
+  unset key
+  lost(exponent) = exponent < -25 ? 0xd62728 : exponent < -14 ? 0xff9f1c : 0x1f77b4
+  plot all using (strcol("kind") eq "finite" ? column("exponent") : NaN):(100.0 * column("count") / elements):(lost(column("exponent"))) \
+    with boxes lc rgb variable
+
+  unset label
+  set ylabel "gradients, thousands"
+  set yrange [0:*]
+  set xlabel "|gradient|"
+  set key inside right top opaque box lc rgb "#cccccc" samplen 2
+  array colors[7] = [red, orange, "#bcbd22", green, "#17becf", blue, purple]
+  plot for [i=0:6] leaves using (of(leaf(i))):(column("count") / 1000.0) with linespoints pt 7 ps 0.5 lw 2 lc rgb colors[i + 1] title leaf(i)
+  unset multiplot
+}
+
+if (picture eq "fp8") {
+  csv = directory . "/fp8_scales.csv"
+  array colors[5] = [red, orange, green, blue, purple]
+  array kinds[3] = ["input", "weight", "gradient"]
+  # A scale is 1 until its tensor has been seen; that would hide the others at the bottom.
+  scale(layer, kind) = strcol("name") eq "fp8 with delayed scales" && column("layer") == layer && column(kind) != 1 ? column(kind) : NaN
+  saturated(name) = strcol("name") eq name && column("layer") == 0 ? column("saturated") : NaN
+
+  set multiplot layout 4,1 title "Five linear layers, trained on digits in fp8" font title_font margins 0.13,0.955,0.07,0.925 spacing 0,0.065
+  set logscale y 2
+  set format y power
+  set key at screen 0.5,0.97 center top maxrows 1 samplen 1.5
+  set xrange [0:*]
+  set xtics 200
+  do for [kind=1:3] {
+    if (kind == 3) { set ytics 16 }
+    set ylabel "scale of " . kinds[kind] . "s"
+    plot for [i=0:4] csv using "step":(scale(i, kinds[kind])) with lines lw 2 lc rgb colors[i + 1] title sprintf("layer %d", i)
+    unset key
+  }
+  unset logscale y
+  set format y "%g"
+  set yrange [0:*]
+  set ytics 1000
+  set ylabel "saturated so far"
+  set xlabel "step"
+  set title "gradients saturated if the loss scale doubles every 20 steps" offset 0,-0.5
+  set key inside center right vertical maxrows auto maxcols 1 samplen 2
+  plot csv using "step":(saturated("fp8 with both; not told")) smooth cumulative with steps lw 3 lc rgb red title "without loss\\_scale\\_changed", \
+    "" using "step":(saturated("fp8 with both")) smooth cumulative with steps lw 3 lc rgb blue title "with loss\\_scale\\_changed"
+  unset multiplot
+}
