@@ -105,7 +105,7 @@ struct Twins {
   explicit Twins(const std::vector<Shape>& shapes) {
     std::vector<std::size_t> offsets;
     const auto place = [&](dtype_code dtype, std::size_t size, Values values) {
-      const std::size_t each = gpu::detail::Part::bytes_of(dtype),
+      const std::size_t each = gpu::detail::TypedPiece::bytes_of(dtype),
                         offset = host.size() + below(2) * below(8) * each;
       offsets.push_back(offset);
       host.resize((offset + size * each + 319) / 256 * 256, 0x5A);
@@ -428,7 +428,7 @@ void speed() {
     std::printf("speed: %-22s", name);
     for (const float scale : {1.0F, 1.0000001F})  // so that gradients stay the same
       for (const std::size_t tensors : {1, 1000}) {
-        const std::size_t each = gpu::detail::Part::bytes_of(dtype),
+        const std::size_t each = gpu::detail::TypedPiece::bytes_of(dtype),
                           n = bytes / each / tensors / 8 * 8;
         std::vector<gpu::Gradient> list;
         for (std::size_t i = 0; i < tensors; ++i)

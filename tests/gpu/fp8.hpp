@@ -46,7 +46,7 @@ int count_different(const Rule& rule, int steps) {
   std::vector<std::vector<To>> codes;
   std::vector<typename gpu::TensorScales<To, Rule>::Tensor> list;
   for (const auto& [dtype, size] : shapes) {
-    const std::size_t each = gpu::detail::Part::bytes_of(dtype), bytes = each * size,
+    const std::size_t each = gpu::detail::TypedPiece::bytes_of(dtype), bytes = each * size,
                       shift = list.size() % 2 * each;
     values.emplace_back(size);
     codes.emplace_back(size);

@@ -110,14 +110,14 @@ inline constexpr unsigned threads = 256, few_threads = 128, most_threads = 512;
 inline constexpr unsigned few_groups = 128;  // A list of fewer groups has more threads for each,
 inline constexpr unsigned sharing = 16;      // and so many blocks that unscale one.
 
-struct Part {
+struct TypedPiece {
   const unsigned char* source;
   unsigned char* destination;
   std::size_t size;
   dtype_code from, to;
 
   /// Up to `most` elements from `begin` on.
-  [[nodiscard]] HEADROOM_DETAIL_HD Part cut(std::size_t begin, std::size_t most) const {
+  [[nodiscard]] HEADROOM_DETAIL_HD TypedPiece cut(std::size_t begin, std::size_t most) const {
     const std::size_t n = size - begin < most ? size - begin : most;
     return {source + begin * bytes_of(from), destination + begin * bytes_of(to), n, from, to};
   }
@@ -129,13 +129,13 @@ struct Part {
 /// of squares. `count` parts of up to `square_block` elements: those of `part`, or, if its size is
 /// 0, of several tensors, from `first` on in a list.
 struct BlockWork {
-  Part part;
+  TypedPiece part;
   unsigned first, count;
 };
 
 struct List {
   const BlockWork* groups = nullptr;
-  const Part* parts = nullptr;
+  const TypedPiece* parts = nullptr;
   double* sums = nullptr;  // of squares, by group
   unsigned n_groups = 0;
   bool carries_scale = true;  // as `measure` reads it
@@ -154,7 +154,7 @@ struct Ranges {
 
   void add(const std::string& name, const void* first, std::size_t size, dtype_code dtype) {
     const auto begin = reinterpret_cast<std::uintptr_t>(first);
-    const std::size_t bytes = Part::bytes_of(dtype);
+    const std::size_t bytes = TypedPiece::bytes_of(dtype);
     if (size == 0) return;
     if (begin == 0 || begin % bytes != 0)
       hd::throw_invalid_argument(
@@ -196,7 +196,7 @@ class Gradients {
   /// all, or if any two tensors or destinations overlap.
   explicit Gradients(const std::vector<Gradient>& gradients = {}) {
     std::vector<detail::BlockWork> groups;
-    std::vector<detail::Part> parts;
+    std::vector<detail::TypedPiece> parts;
     detail::Ranges ranges;
     std::size_t room = 0;  // in the last group, if it has whole tensors
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -214,9 +214,9 @@ class Gradients {
       if (is_in_place && !in_place_) in_place_ = i;
       if (is_in_place && g.dtype == dtype_code::fp16 && !fp16_in_place_) fp16_in_place_ = i;
       void* const to = is_in_place ? g.data : g.destination;
-      const detail::Part whole{static_cast<const unsigned char*>(g.data),
-                               static_cast<unsigned char*>(to), g.size, g.dtype,
-                               is_in_place ? g.dtype : dtype_code::fp32};
+      const detail::TypedPiece whole{static_cast<const unsigned char*>(g.data),
+                                     static_cast<unsigned char*>(to), g.size, g.dtype,
+                                     is_in_place ? g.dtype : dtype_code::fp32};
       // The groups of ops/run.hpp: neighbours of one dtype, or a part of a longer tensor.
       const bool is_long = g.size > detail::group_size;
       if (i > 0 && g.dtype != gradients[i - 1].dtype) room = 0;
@@ -245,7 +245,7 @@ class Gradients {
   detail::Home home_;
   mutable detail::Use use_;  // the last one
   detail::Memory<detail::BlockWork> groups_;
-  detail::Memory<detail::Part> parts_;
+  detail::Memory<detail::TypedPiece> parts_;
   detail::Memory<double> sums_;
   detail::List list_;
   std::optional<std::size_t> in_place_, fp16_in_place_;  // the first ones

@@ -32,7 +32,7 @@ struct Squares {
   static constexpr int pairs_each = square_block / 64;
   typename Pair::Raw pairs[pairs_each];
 
-  __device__ void load(const Part& part) {
+  __device__ void load(const TypedPiece& part) {
     const auto* const from = reinterpret_cast<const Bits*>(part.source) + threadIdx.x % 32 * 2;
     const int left = static_cast<int>(part.size) - static_cast<int>(threadIdx.x % 32 * 2);
     if (part.size == square_block && Pair::is_aligned(from)) {
@@ -105,16 +105,16 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
   for (unsigned first = 0; first < group.count; first += batch) {
     const unsigned n = hd::smaller_of(group.count - first, batch);
     const auto part_of = [&](unsigned i) {
-      Part part = group.part.size == 0
-                      ? list.parts[group.first + first + i]
-                      : group.part.cut(std::size_t{first + i} * square_block, square_block);
+      TypedPiece part = group.part.size == 0
+                            ? list.parts[group.first + first + i]
+                            : group.part.cut(std::size_t{first + i} * square_block, square_block);
       if (!list.carries_scale) part.source = part.destination, part.from = part.to;
       return part;
     };
     for (unsigned i = threadIdx.x / 32; i < n;) {
-      const Part part = part_of(i), next = i + warps < n ? part_of(i + warps) : Part{};
+      const TypedPiece part = part_of(i), next = i + warps < n ? part_of(i + warps) : TypedPiece{};
       // Loads both, to wait once
-      const bool is_pair = next.from == part.from && Part::bytes_of(part.from) == 2;
+      const bool is_pair = next.from == part.from && TypedPiece::bytes_of(part.from) == 2;
       with_format(part.from, [&](auto format) {
         using Format = decltype(format);
         Squares<Format> squares[sizeof(bits_of<Format>) == 2 ? 2 : 1];

@@ -133,8 +133,7 @@ class Scaler {
   /// is finite and nothing was measured. One launch.
   void update(cudaStream_t stream, const double& max_norm = hd::infinity);
   /// For ranks, between the last verb and `update`: completes sum_of_squares() and max_abs().
-  /// `replicas` ranks have the same gradients: their sums are divided by it. Throws
-  /// std::invalid_argument if there are none. One launch.
+  /// `replicas`: see GradientSums. Throws std::invalid_argument below 1. One launch.
   void total(cudaStream_t stream, int replicas = 1);
   /// Ends the step without a decision: after an exception, or after a capture that was given up.
   /// Does not change *step().

@@ -9,7 +9,7 @@ struct Unscale {
   static constexpr bool is_double = std::is_same_v<From, binary64>;
   using Reported = std::conditional_t<!adds, To, std::conditional_t<is_double, binary64, binary32>>;
 
-  const Part& part;
+  const TypedPiece& part;
   float loss_scale;
   const bits_of<From>* source = reinterpret_cast<const bits_of<From>*>(part.source);
   bits_of<To>* destination = reinterpret_cast<bits_of<To>*>(part.destination);
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
   MaxAbs max_abs;
   for (unsigned i = (blockIdx.y * blockDim.x + threadIdx.x) / 32; i < count;
        i += gridDim.y * blockDim.x / 32) {
-    const Part part =
+    const TypedPiece part =
         is_long ? group.part.cut(std::size_t{i} * most, most) : list.parts[group.first + i];
     with_format(part.from, [&](auto format) {
       using From = decltype(format);
