@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # The tables and pictures of README.md, docs/evidence.md and its notes, and of docs/quantize.md, all from one run on one machine.
-#   bash docs/figures.sh                  makes them: build/figures/NAME.txt and build/figures/*.png
+#   bash docs/figures.sh                  makes them in 25 minutes on two idle cores: build/figures/NAME.txt and build/figures/*.png
 #   bash docs/figures.sh --write          makes them, and puts them into the documents and into docs/
 #   bash docs/figures.sh --check [NAME…]  compares the tables of the documents, all or those named, with the last run: tests/docs/check.py
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ ${1:-} =~ ^(|--write|--check)$ ]] || { sed -n '2,5s/^# \{0,1\}//p' docs/figures.sh && exit 2; }
 output=build/figures
 
-make() {
-  echo "This takes about 25 minutes on two idle cores."
+if [[ ${1:-} != --check ]]; then
   rm -rf "$output" # so that all of it is of one run
   mkdir -p "$output"
   {
@@ -21,17 +21,14 @@ make() {
     bash "examples/$script.sh" "$output"
   done
   bash benchmarks/run.sh --quick | tee "$output/speed.log"
-}
+fi
 
 # table NAME LOG FIRST [ROWS]: the lines of a log from the one that has FIRST to the next empty one; with ROWS, those that match.
 table() {
   rm -f "$output/$1.txt"
-  [[ -f $output/$2.log ]] || return 0
-  awk -v first="$3" -v rows="${4:-.}" 'index($0, first) { on = 1 } on && /^$/ { exit } on && $0 ~ rows' "$output/$2.log" >"$output/$1.txt"
+  [[ ! -f $output/$2.log ]] ||
+    awk -v first="$3" -v rows="${4:-.}" 'index($0, first) { on = 1 } on && /^$/ { exit } on && $0 ~ rows' "$output/$2.log" >"$output/$1.txt"
 }
-
-[[ ${1:-} =~ ^(|--write|--check)$ ]] || { sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 2; }
-[[ ${1:-} == --check ]] || make
 table digits digits "test accuracy final loss"
 table gradients gradient_histogram "Of the gradients that" '^Of| largest |layers\[[046]\].weight|^all'
 table policies compare_policies "skipped, bits wasted"
@@ -41,10 +38,4 @@ table evidence_recurrent evidence "log10 of the test error"
 table evidence_policies evidence "difference, p, skipped"
 table evidence_faults evidence "right answers with faults, %"
 table speed speed "256 MiB  "
-case ${1:-} in
-  --write)
-    python3 tests/docs/check.py figures --write
-    for picture in docs/*.png; do [[ ! -f $output/${picture##*/} ]] || cp "$output/${picture##*/}" docs; done
-    ;;
-  --check) python3 tests/docs/check.py figures "${@:2}" ;;
-esac
+[[ -z ${1:-} ]] || python3 tests/docs/check.py figures ${1/--check/} "${@:2}"

@@ -17,7 +17,6 @@ c      A program in C99, which links the C library of BUILD. The rest is as in c
 cmake  A CMakeLists.txt without its first two lines (cmake_minimum_required, project). It builds `train` from train.cpp, which is
        examples/minimal.cpp, or from train.c. It may find headroom installed or in third_party/headroom.
 sh     Must succeed in a copy of the project with train.cpp. $HOME is empty. Scripts in lines `bash SCRIPT …` must exist, but do not run.
-Blocks in python and text are not tested.
 
 A table is a `text` block after <!-- figure: NAME, within 10 % or 0.2 -->. Words must be the same. Numbers may differ by that share of the
 larger one, or by the second bound; from 10,000 on they are loss scales, and may differ by a factor of 4. Other numbers in the first line
@@ -34,8 +33,7 @@ import tempfile
 from collections import namedtuple
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parent.parent
-SOURCE = TESTS.parent
+SOURCE = Path(__file__).resolve().parents[2]
 Block = namedtuple("Block", "line tag kind name text")
 BLOCK = re.compile(r"(?:^<!-- (?P<kind>test|figure): (?P<name>.*) -->\n+)?^```(?P<tag>.*)\n(?P<text>(?:(?!```).*\n)*)```$", re.M)
 WRONG = {
@@ -54,7 +52,7 @@ def read_blocks(path):
     def take(found):
         line = text.count("\n", 0, found.start("tag")) + 1
         blocks.append(Block(line, found["tag"] or "text", found["kind"], found["name"], found["text"]))
-        if blocks[-1].tag not in ("c", "cpp", "c++", "cmake", "sh", "python", "text"):
+        if blocks[-1].tag not in ("c", "cpp", "cmake", "sh", "python", "text"):
             faults.append(f"{path}:{line}: a code block in no language that the tests know: {found['tag']}")
         return "\n" * found[0].count("\n") + "."
 
@@ -65,13 +63,11 @@ def read_blocks(path):
 
 
 def list_blocks(path):
-    for block in read_blocks(path)[0]:
-        print(block.line, block.tag, block.name or "")
+    print(*(f"{block.line} {block.tag} {block.name or ''}" for block in read_blocks(path)[0]), sep="\n")
 
 
 def skip(why):
-    print("Skipped:", why)
-    sys.exit(77)
+    sys.exit(print("Skipped:", why) or 77)
 
 
 def run(*command, **options):
@@ -100,14 +96,14 @@ class BlockTest:
             if re.search(wanted, program):
                 libraries += (os.environ.get(f"{name}_LIBRARIES") or skip(f"{name} was not found.")).split()
         if "adapters/cuda" in program:
-            libraries += [f"-I{TESTS}/gpu/shim", "-Wno-unknown-pragmas"]
+            libraries += [f"-I{SOURCE}/tests/gpu/shim", "-Wno-unknown-pragmas"]
             program = re.sub(r"(\w+)<<<([^>]*)>>>\(", r"launch(\1, \2, ", program)
         options = ["-std=c++17", "-Wpedantic", "-Wno-unused", *self.flags, "-pthread", *libraries]
         self.run_program(os.environ.get("CXX") or "g++", "program.cpp", program, options)
 
     def surroundings(self):
         name = self.block.name or "statements"
-        for path in (TESTS / "docs").glob("surroundings*.cpp"):
+        for path in (SOURCE / "tests/docs").glob("surroundings*.cpp"):
             first, *parts = re.split(r"^//// (\w+)\n", path.read_text(), flags=re.M)
             if name in parts[::2]:
                 return first + parts[parts.index(name) + 1]
@@ -132,8 +128,7 @@ class BlockTest:
         (project / "third_party/headroom").symlink_to(SOURCE)
         shutil.copy(SOURCE / "examples/minimal.cpp", project / "train.cpp")
         shutil.copy(SOURCE / "examples/c/train.c", project)
-        begin = "cmake_minimum_required(VERSION 3.16)\nproject(train LANGUAGES C CXX)\n"
-        (project / "CMakeLists.txt").write_text(begin + self.block.text)
+        (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(train LANGUAGES C CXX)\n" + self.block.text)
         run("cmake", "--install", self.build, "--prefix", prefix, stdout=subprocess.DEVNULL)
         run("cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
         run("cmake", "--build", project / "build", "--target", "train")
@@ -179,17 +174,12 @@ def check_links(project):
 
 
 def check_traps(document):
-    tests = {path: path.read_text(errors="replace") for path in Path("tests").rglob("*") if path.is_file()}
-    tests = {path: set(re.findall(r"\b(T[0-9]+)([:_]?)", text)) for path, text in tests.items()}
-    listed = {}
-    for row in re.findall(r"^\| T[0-9]+ \|.*", Path(document).read_text(), re.M):
-        _, trap, _, _, held, *_ = row.replace(" ", "").split("|")
-        listed[trap] = [Path(path) for path in re.findall("`(tests/[^`]*)`", held)]
-    for trap, named in listed.items():
-        found = {parent for path, traps in tests.items() if trap in dict(traps) for parent in (path, *path.parents)}
-        faults.extend(f"{document}: {path} does not name {trap}" for path in named if path not in found)
-    for path, traps in tests.items():
-        faults.extend(f"{document} does not list {trap} of {path}" for trap, mark in traps if mark and trap not in listed)
+    tests = {str(path): path.read_text(errors="replace") for path in Path("tests").rglob("*") if path.is_file()}
+    rows = dict(re.findall(r"^\| (T[0-9]+) \|(.*)", Path(document).read_text(), re.M))
+    for trap, path in [(trap, path) for trap, row in rows.items() for path in re.findall("`(tests/[^`]*)`", row)]:
+        re.search(rf"\b{trap}(?![0-9])", tests.get(path, "")) or faults.append(f"{document}: {path} does not name {trap}")
+    for path, text in tests.items():
+        faults.extend(f"{document} does not list {trap} of {path}" for trap in set(re.findall(r"\b(T[0-9]+)[:_]", text)) - rows.keys())
 
 
 def alike(a, b, bounds):
@@ -237,6 +227,9 @@ def figures(*names):
                 compare(at, block, table) if table else faults.append(f"{at}: {made} is missing. Make it with bash docs/figures.sh.")
         if is_written:
             Path(document).write_text("\n".join(lines) + "\n")
+    for picture in glob.glob("docs/*.png") if is_written else ():
+        if os.path.exists(made := f"build/figures/{Path(picture).name}"):
+            shutil.copy(made, picture)
     faults.extend(f"no document has the table {name}" for name in left)
 
 
