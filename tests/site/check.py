@@ -18,19 +18,20 @@ root = f"http://127.0.0.1:{server.server_port}/"
 
 
 def read(page):
-    places, links = set(), {}
+    places, links, linked = set(), {}, {root + "404.html"}
     for path in site.rglob("*.html"):
         url = root + path.relative_to(site).as_posix()
         page.goto(url)
         places |= {url} | {f"{url}#{place}" for place in page.evaluate("[...document.querySelectorAll('[id],a[name]')].flatMap(e => [e.id, e.name])")}
         if page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"):
             faults.add(f"{url} is wider than the window")
-        links.update((link, url) for link in page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.href)") if link.startswith(root))
+        found = [unquote(link) for link in page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.href)") if link.startswith(root)]
+        links.update((link, url) for link in found)
+        linked |= {urldefrag(link).url for link in found} - {url}
     for link, url in links.items():
-        file, fragment = urldefrag(unquote(link))
+        file, fragment = urldefrag(link)
         if not (site / file[len(root) :]).exists() or fragment and f"{file}#{fragment}" not in places:
             faults.add(f"{url}: there is no {link}")
-    linked = {urldefrag(unquote(link)).url for link in links} | {root + "404.html"}
     faults.update(f"no link leads to {url}" for url in places - linked if "#" not in url)
 
 
