@@ -31,6 +31,7 @@ install_packages libopenmpi-dev openmpi-bin || echo "Going on without Open MPI: 
 for preset in "${presets[@]}"; do
   case $preset in
     checks)
+      install_packages python3 # reads the documents
       install_packages clang clang-format clang-tidy libclang-rt-dev || echo "Going on without clang: what needs it is skipped."
       install_packages qemu-user || echo "Going on without qemu: what is run on CPUs unlike this one is skipped."
       install_packages pkg-config meson || echo "Going on without pkg-config or Meson: what needs them is skipped."
