@@ -351,7 +351,7 @@ Status headroom_scale_in_place(const Tensor* tensors, size_t n, double factor, i
   });
 }
 Status headroom_unscale_in_place(const Tensor* tensors, size_t n, float scale, int32_t threads,
-                        Report* report) {
+                                 Report* report) {
   return run(tensors, n, threads, report, [&](auto& tree, auto&& on) {
     return unscale_in_place<allow_fp16_gradients>(tree, scale, on);
   });
@@ -368,14 +368,14 @@ Status headroom_accumulate_into(const Tensor* from, const Tensor* to, size_t n, 
     return accumulate_into(source, destination, scale, on);
   });
 }
-Status headroom_unscale_and_clip_in_place(const Tensor* tensors, size_t n, float scale, double max_norm,
-                                 int32_t threads, Report* report) {
+Status headroom_unscale_and_clip_in_place(const Tensor* tensors, size_t n, float scale,
+                                          double max_norm, int32_t threads, Report* report) {
   return run(tensors, n, threads, report, [&](auto& tree, auto&& on) {
     return unscale_and_clip_in_place<allow_fp16_gradients>(tree, scale, max_norm, on);
   });
 }
-Status headroom_clip_by_global_norm(const Tensor* tensors, size_t n, double max_norm, int32_t threads,
-                     Report* report) {
+Status headroom_clip_by_global_norm(const Tensor* tensors, size_t n, double max_norm,
+                                    int32_t threads, Report* report) {
   return run(tensors, n, threads, report,
              [&](auto& tree, auto&& on) { return clip_by_global_norm(tree, max_norm, on); });
 }

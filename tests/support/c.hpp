@@ -104,7 +104,9 @@ inline const std::vector<InPlace> verbs_in_place = {
       int32_t found = 0;
       return headroom_find_nonfinite(list, n, threads, nullptr, &found);
     },
-    [](List list, auto n, auto threads, auto*) { return headroom_scale_in_place(list, n, 3.0, threads); },
+    [](List list, auto n, auto threads, auto*) {
+      return headroom_scale_in_place(list, n, 3.0, threads);
+    },
     [](List list, auto n, auto threads, auto* report) {
       return headroom_unscale_in_place(list, n, 3.0F, threads, report);
     },
