@@ -10,7 +10,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 /// A list of trivially copyable elements. The object itself has room for `Few`. More go into a
 /// block of memory.
 template <class T, std::size_t Few>
@@ -62,6 +61,5 @@ class Buffer {
   T *begin_, *end_, *limit_;
   alignas(T) unsigned char few_[Few * sizeof(T)];
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -17,7 +17,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 /// What a GradScaler, an AsyncGradScaler and the scaler of headroom.h do with the gradients of an
 /// iteration.
 template <class Policy>
@@ -149,6 +148,5 @@ class ScalerCore {
     return detail::norm_of_all(here, reducer(sums, policy, digest));
   }
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

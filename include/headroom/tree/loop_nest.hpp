@@ -9,7 +9,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 /// A dimension of two tensors, with the strides of both in elements.
 struct Dimension {
   std::ptrdiff_t size, source_stride, destination_stride;
@@ -139,6 +138,5 @@ class StridedElements {
   unsigned char* at_;
   std::ptrdiff_t index_[Layout::max_rank] = {};
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

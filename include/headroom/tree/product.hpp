@@ -10,7 +10,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 template <class T>
 using traits_children_t = decltype(tree_traits<T>::children(std::declval<T&>()));
 template <class T>
@@ -64,6 +63,5 @@ struct Product {
     }
   }
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE
