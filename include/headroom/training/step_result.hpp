@@ -9,7 +9,6 @@ HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// step was skipped.
 template <class Value>
 struct StepResult;
-/// The members of every StepResult.
 template <>
 struct StepResult<void> {
   bool skipped = false;                  ///< reason != SkipReason::none
