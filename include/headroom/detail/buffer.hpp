@@ -10,8 +10,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-/// A list of trivially copyable elements. The object itself has room for `Few`. More go into a
-/// block of memory.
+/// A list of trivially copyable elements. The object itself has room for `Few`.
 template <class T, std::size_t Few>
 class Buffer {
  public:

@@ -10,8 +10,7 @@
 #include <utility>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-/// The settings of a loss scale that adapts: those of eformer's LossScaleConfig, with two factors
-/// as in torch.
+/// The settings of eformer's LossScaleConfig, with two factors as in torch.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
@@ -22,7 +21,6 @@ struct LossScaleConfig {
   /// Growth stops here, and at 2^126. The largest float, as in torch's preset, is no ceiling:
   /// growth to Inf keeps the scale.
   float max_scale = 0x1p126F;
-
   template <class Visit>
   static constexpr void fields(Visit&& visit) {
     using Config = LossScaleConfig;
