@@ -190,7 +190,7 @@ TEST_CASE("sequences of different containers, element by element") {
   const float array[2][1] = {{1}, {2}};
   CHECK(pairs_of(std::list<std::list<float>>{{1}, {2}},
                  std::array<std::list<float>, 2>{{{3}, {4}}}) == "[0][0]:1/3 [1][0]:2/4 ");
-  CHECK(headroom::detail::make_sequence<double>(array).size() == 2);
+  CHECK(headroom::detail::make_container<double>(array).size() == 2);
   check_differ(std::list<float>{1, 2}, std::list<float>{1},
                "the trees differ: source has 2 elements, destination has 1");
   check_differ(std::vector<std::list<float>>{{1}}, std::vector<std::list<float>>{{}},

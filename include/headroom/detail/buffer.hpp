@@ -10,9 +10,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
-/// A list of trivially copyable elements. The object itself has room for `Few`. More go into a
-/// block of memory.
+/// A list of trivially copyable elements. The object itself has room for `Few`.
 template <class T, std::size_t Few>
 class Buffer {
  public:
@@ -62,6 +60,5 @@ class Buffer {
   T *begin_, *end_, *limit_;
   alignas(T) unsigned char few_[Few * sizeof(T)];
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -10,9 +10,7 @@
 #include <utility>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
-/// The settings of a loss scale that adapts: those of eformer's LossScaleConfig, with two factors
-/// as in torch.
+/// The settings of eformer's LossScaleConfig, with two factors as in torch.
 struct LossScaleConfig {
   float initial_scale = 32768.0F;       ///< 2^15; in [2^-126, 2^126], like the other two scales
   std::int64_t growth_interval = 2000;  ///< finite steps before growth; at least 1
@@ -23,7 +21,6 @@ struct LossScaleConfig {
   /// Growth stops here, and at 2^126. The largest float, as in torch's preset, is no ceiling:
   /// growth to Inf keeps the scale.
   float max_scale = 0x1p126F;
-
   template <class Visit>
   static constexpr void fields(Visit&& visit) {
     using Config = LossScaleConfig;
@@ -43,7 +40,6 @@ struct LossScaleConfig {
 };
 
 namespace detail {
-
 /// A configuration is a LossScaleConfig, or has a member `common` that is one.
 [[nodiscard]] HEADROOM_DETAIL_HD constexpr const LossScaleConfig& loss_scale_config(
     const LossScaleConfig& config) noexcept {
@@ -82,8 +78,7 @@ constexpr void for_each_part(Config& config, Use use) {
   if constexpr (!std::is_same_v<std::remove_const_t<Config>, LossScaleConfig>) use(config);
 }
 
-/// Throws std::invalid_argument naming the first field of a configuration that is out of range, and
-/// its value.
+/// Throws std::invalid_argument naming the first field that is out of range, and its value.
 template <class Config>
 constexpr void check(const Config& config) {
   detail::for_each_part(config, [](const auto& part) { detail::check_fields(part); });
@@ -93,16 +88,14 @@ constexpr void check(const Config& config) {
   check_order("min_scale", common.min_scale, "max_scale", common.max_scale);
 }
 
-/// The scale in argument `name`. Throws std::invalid_argument with `expected` if it is out of
-/// range.
+/// Throws std::invalid_argument with `expected` if the argument `name` is out of range.
 [[nodiscard]] constexpr float scale_argument(
     const char* name, const double& value, const char* expected = loss_scale_range,
     double low = static_cast<double>(smallest_loss_scale)) {
   check_in(name, value, low, static_cast<double>(largest_loss_scale), expected);
   return rounded_to_float(value);
 }
-/// The settings of torch.amp.GradScaler's rule, which has no floor. `name` is that of the first
-/// argument.
+/// torch.amp.GradScaler's rule, which has no floor. `name` is that of the first argument.
 [[nodiscard]] constexpr LossScaleConfig torch_config(const char* name, const double& scale,
                                                      const double& growth_factor,
                                                      const double& backoff_factor,
@@ -110,10 +103,8 @@ constexpr void check(const Config& config) {
   return {scale_argument(name, scale), growth_interval, growth_factor, backoff_factor,
           smallest_loss_scale,         no_max_scale};
 }
-
 }  // namespace detail
 
-/// Compares the fields that the configurations list.
 template <class Config, class = detail::if_config_t<Config>>
 [[nodiscard]] constexpr bool operator==(const Config& a, const Config& b) noexcept {
   return detail::same_fields(detail::loss_scale_config(a), detail::loss_scale_config(b)) &&
@@ -123,5 +114,4 @@ template <class Config, class = detail::if_config_t<Config>>
 [[nodiscard]] constexpr bool operator!=(const Config& a, const Config& b) noexcept {
   return !(a == b);
 }
-
 HEADROOM_DETAIL_END_NAMESPACE

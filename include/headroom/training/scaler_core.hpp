@@ -17,9 +17,7 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
-/// What a GradScaler, an AsyncGradScaler and the scaler of headroom.h do with the gradients of an
-/// iteration.
+/// For GradScaler, AsyncGradScaler and the scaler of headroom.h.
 template <class Policy>
 class ScalerCore {
  public:
@@ -31,7 +29,6 @@ class ScalerCore {
 
   /// Of the next iteration's losses.
   [[nodiscard]] float next_scale() const { return enabled ? policy.loss_scale() : 1.0F; }
-  /// Of this iteration's gradients.
   [[nodiscard]] float gradient_scale() const {
     return iteration.scale > 0.0F ? iteration.scale : next_scale();
   }
@@ -107,19 +104,17 @@ class ScalerCore {
         result.reason = SkipReason::no_gradients;
       result.skipped = result.reason != SkipReason::none;
       if (result.reason == SkipReason::not_finite) {
-        if constexpr (detail::is_detected_v<detail::finds_t, Traits, const Tree>) {
+        if constexpr (detail::is_detected_v<detail::finds_t, Traits, const Tree>)
           result.nonfinite = Traits::find_nonfinite(gradients, executor);
-        } else if constexpr (!detail::has_own_passes_v<Traits, Tree>) {
+        else if constexpr (!detail::has_own_passes_v<Traits, Tree>)
           result.nonfinite = headroom::find_nonfinite(gradients, executor);
-        }
       }
     }
     if (result.skipped) return result;
-    if constexpr (std::is_void_v<Value>) {
+    if constexpr (std::is_void_v<Value>)
       call();
-    } else {
+    else
       result.value = call();
-    }
     return result;
   }
 
@@ -149,6 +144,5 @@ class ScalerCore {
     return detail::norm_of_all(here, reducer(sums, policy, digest));
   }
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -5,12 +5,10 @@
 #include <optional>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 /// What GradScaler::step did. `value` is the result of the optimizer's own step, or empty if the
 /// step was skipped.
 template <class Value>
 struct StepResult;
-/// The members of every StepResult.
 template <>
 struct StepResult<void> {
   bool skipped = false;                  ///< reason != SkipReason::none
@@ -26,5 +24,4 @@ template <class Value>
 struct StepResult : StepResult<void> {
   std::optional<Value> value{};  ///< what the optimizer returned
 };
-
 HEADROOM_DETAIL_END_NAMESPACE

@@ -9,7 +9,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 /// A dimension of two tensors, with the strides of both in elements.
 struct Dimension {
   std::ptrdiff_t size, source_stride, destination_stride;
@@ -21,14 +20,12 @@ struct Dimension {
 struct LoopNest {
   int depth = 0;
   Dimension dimensions[Layout::max_rank];
-
   LoopNest(const Layout& source, const Layout& destination) {
     if (destination.size() == 0) return;  // strides may be anything
     for (int i = 0; i < destination.rank(); ++i)
       insert({destination.shape(i), source.stride(i), destination.stride(i)});
     merge();
   }
-  /// Whether the elements are contiguous in both tensors.
   [[nodiscard]] bool is_contiguous() const noexcept {
     const auto& inner = dimensions[0];
     return depth == 0 || (depth == 1 && inner.source_stride == 1 && inner.destination_stride == 1);
@@ -45,7 +42,6 @@ struct LoopNest {
     }
     return false;
   }
-  /// Whether the elements have the same places in both tensors.
   [[nodiscard]] bool has_equal_strides() const noexcept {
     bool equal = true;
     for (int i = 0; i < depth; ++i)
@@ -139,6 +135,5 @@ class StridedElements {
   unsigned char* at_;
   std::ptrdiff_t index_[Layout::max_rank] = {};
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -6,16 +6,12 @@
 #include <type_traits>
 #include <utility>
 
-// The parts of structs and tuples.
-
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 template <class T>
 using traits_children_t = decltype(tree_traits<T>::children(std::declval<T&>()));
 template <class T>
 using traits_subtrees_t = typename tree_traits<T>::subtrees;
-/// The result of HEADROOM_TREE or of children(T&), as Fields.
 template <class T, class Owner, bool Owns, class... Parts>
 constexpr auto as_fields(const Fields<Owner, Owns, Parts...>& fields) {
   static_assert(
@@ -33,37 +29,32 @@ constexpr auto as_fields(const std::tuple<Children...>& children) {
   return Fields<T, false, Children...>{children, nullptr};
 }
 
-/// The parts of a struct or tuple; children(T&) is called once.
+/// Calls children(T&) once.
 template <class T>
 constexpr auto fields_of(T& node) {
-  if constexpr (is_detected_v<traits_children_t, T>) {
+  if constexpr (is_detected_v<traits_children_t, T>)
     return detail::as_fields<T>(tree_traits<T>::children(node));
-  } else if constexpr (is_detected_v<member_fields_t, T>) {
+  else if constexpr (is_detected_v<member_fields_t, T>)
     return detail::as_fields<T>(node.headroom_tree(node));
-  } else {
+  else
     return detail::as_fields<T>(headroom_tree(node));
-  }
 }
 template <class T>
 using fields_t = decltype(detail::fields_of(std::declval<T&>()));
 
-/// A struct or tuple with its parts, which are const if the node is. children(T&) is called without
-/// const.
+/// The parts are const if the node is. children(T&) is called without const.
 template <class Node>
 struct Product {
   using Owner = std::remove_const_t<Node>;
   fields_t<Owner> fields;
-
   explicit constexpr Product(Node& node) : fields(detail::fields_of(const_cast<Owner&>(node))) {}
   template <std::size_t Index>
   constexpr auto& part() {
-    if constexpr (std::is_const_v<Node>) {
+    if constexpr (std::is_const_v<Node>)
       return std::as_const(std::get<Index>(fields.parts));
-    } else {
+    else
       return std::get<Index>(fields.parts);
-    }
   }
 };
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE
