@@ -4,9 +4,7 @@
 #include <cuda_fp16.h>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace gpu {
-namespace detail {
-
+namespace gpu::detail {
 #if defined(__CUDA_ARCH__)
 #define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double)  \
   __device__ inline float name(float a, float b) {           \
@@ -170,7 +168,5 @@ __device__ void with_format(dtype_code dtype, const F& f) {
   if (dtype == dtype_code::fp32) return f(binary32());
   f(binary64());
 }
-
-}  // namespace detail
-}  // namespace gpu
+}  // namespace gpu::detail
 HEADROOM_DETAIL_END_NAMESPACE

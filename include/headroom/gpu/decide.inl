@@ -1,7 +1,5 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace gpu {
-namespace detail {
-
+namespace gpu::detail {
 /// The sum of the groups of a list, in the order of ops/run.hpp, by one block of `threads`: thread
 /// t < 16 adds groups_per_sum.
 __device__ inline double sum_of(const List& list) {
@@ -82,7 +80,5 @@ __global__ void try_kernel(Policy policy, float* scales, unsigned n) {
     scales[i] = policy.loss_scale();
   }
 }
-
-}  // namespace detail
-}  // namespace gpu
+}  // namespace gpu::detail
 HEADROOM_DETAIL_END_NAMESPACE

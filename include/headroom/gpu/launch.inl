@@ -8,7 +8,6 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {
 namespace detail {
-
 template <class... Parameters>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads_each,
             cudaStream_t stream, std::common_type_t<Parameters>... arguments) {
@@ -24,7 +23,6 @@ void load(Kernels*... kernels) {
   cudaFuncAttributes unused{};
   (check("cudaFuncGetAttributes", cudaFuncGetAttributes(&unused, kernels)), ...);
 }
-
 }  // namespace detail
 
 template <class Policy>
@@ -104,6 +102,5 @@ void Scaler<Policy>::update(cudaStream_t stream, const double& max_norm) {
                  state_.get(), measured_, max_norm);
   begin_step();
 }
-
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE

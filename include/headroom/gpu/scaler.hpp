@@ -21,9 +21,7 @@
 // headroom::gpu::Scaler<>;`.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace gpu {
-
 /// What an optimizer's kernel reads, in the memory of the device.
 struct Step {
   /// 1: do not step, as before the first `update`; 0: step. As torch's fused optimizers
@@ -50,7 +48,6 @@ struct Snapshot {
 };
 
 namespace detail {
-
 struct Sums {
   float loss_scale = 1.0F;
   float inf_elsewhere = 0.0F;
@@ -63,7 +60,6 @@ struct State {
   Step step;
   Sums now;
 };
-
 }  // namespace detail
 
 /// A policy in the memory of the device. Any policy that is trivially copyable and whose
@@ -88,7 +84,6 @@ class Scaler {
   [[nodiscard]] const float* loss_scale() const { return &state_->now.loss_scale; }
   /// Written by `update`
   [[nodiscard]] const Step* step() const { return &state_->step; }
-  /// step()->found_inf
   [[nodiscard]] const float* found_inf() const { return &state_->step.found_inf; }
   /// Your kernel writes 1: skip this step
   [[nodiscard]] float* inf_elsewhere() const { return &state_->now.inf_elsewhere; }
@@ -214,7 +209,6 @@ class Scaler {
   detail::List measured_;  // last; its sums are still to be added up
   bool is_begun_ = false, is_measured_ = false;
 };
-
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE
 

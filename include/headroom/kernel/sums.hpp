@@ -4,7 +4,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 // The numbers that decide the bits of a sum of squares, on the CPU and on a GPU.
 
 /// The most elements that have one sum of squares. Longer pieces are split into groups of
@@ -25,6 +24,5 @@ inline constexpr unsigned square_block = 512;
 /// by 2^up_exponent.
 inline constexpr int least_exponent = -40, most_exponent = 60, up_exponent = 101,
                      down_exponent = -70;
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -16,7 +16,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 /// Names the leaf: "the source", "the source's [2]". If there is only one tree: "the tree", "[2]".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(
     const Path& path, const char* which, std::initializer_list<std::string_view> what) {
@@ -159,6 +158,5 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
   const auto from = reinterpret_cast<std::uintptr_t>(a), to = reinterpret_cast<std::uintptr_t>(b);
   return from < to + bytes_of_b && to < from + bytes_of_a;
 }
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

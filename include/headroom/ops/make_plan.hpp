@@ -18,7 +18,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 enum class Access {
   read,
   read_by_offset,  ///< no leaf may repeat elements
@@ -224,6 +223,5 @@ void make_plan(Plan& plan, Trees&... trees) {
   if constexpr (is_in_place(access) && !(owns_elements_v<Trees> && ...))
     detail::check_listed_once(plan, trees...);
 }
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE
