@@ -1,7 +1,6 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu::detail {
-/// The sum of the groups of a list, in the order of ops/run.hpp, by one block of `threads`: thread
-/// t < 16 adds groups_per_sum.
+/// The sum of a list's groups, in the order of ops/run.hpp: thread t < 16 adds groups_per_sum.
 __device__ inline double sum_of(const List& list) {
   constexpr unsigned n_partials = 16;
   __shared__ double groups[n_partials][groups_per_sum + 1];  // one more, for the banks

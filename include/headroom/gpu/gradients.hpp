@@ -136,8 +136,7 @@ struct List {
   unsigned n_groups = 0;
   bool carries_scale = true;  // as `measure` reads it
 };
-/// The memory that a list names. Throws std::invalid_argument, which names the member, for memory
-/// that kernels cannot use.
+/// The memory of a list. Throws std::invalid_argument naming memory that kernels cannot use.
 struct Ranges {
   struct Range {
     std::uintptr_t begin, end;
@@ -192,8 +191,7 @@ struct Use {
 };
 }  // namespace detail
 
-/// Gradients whose addresses and sizes stay the same from step to step. Lives until `update` of a
-/// step that uses it.
+/// Gradients whose addresses and sizes stay the same. Lives until `update` of a step that uses it.
 class Gradients {
  public:
   /// Waits for the device. Throws std::invalid_argument, which names the index, if a dtype is none

@@ -16,8 +16,7 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsign
   check(name, cudaLaunchKernel(kernel, blocks, dim3(threads_each), addresses, 0, stream));
 }
 
-/// CUDA loads a kernel at its first launch, and may then wait for running kernels: for ever, if one
-/// of NCCL waits for a rank.
+/// CUDA loads a kernel at its first launch, and may wait for running ones: for NCCL's, for ever.
 template <class... Kernels>
 void load(Kernels*... kernels) {
   cudaFuncAttributes unused{};

@@ -34,8 +34,7 @@ struct Step {
   long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
 };
 
-/// A policy and what it did last, for logs and checkpoints. `{policy}` is that of a policy before
-/// its first step.
+/// A policy and what it did last, for logs and checkpoints. `{policy}` is that of a new policy.
 template <class Policy>
 struct Snapshot {
   Policy policy;  ///< of the next step
@@ -130,8 +129,7 @@ class Scaler {
   /// For ranks, between the last verb and `update`: completes sum_of_squares() and max_abs().
   /// `replicas`: see GradientSums. Throws std::invalid_argument below 1. One launch.
   void total(cudaStream_t stream, int replicas = 1);
-  /// Ends the step without a decision: after an exception, or after a capture that was given up.
-  /// Does not change *step().
+  /// Ends the step without a decision, as after an exception. Does not change *step().
   void abandon(cudaStream_t stream) {
     constexpr std::size_t kept = offsetof(detail::Sums, inf_elsewhere);  // the loss scale
     home_.check_current("abandon");
@@ -139,8 +137,7 @@ class Scaler {
                   cudaMemsetAsync(inf_elsewhere(), 0, sizeof(detail::Sums) - kept, stream));
     begin_step();
   }
-  /// Goes on from a snapshot, as of a checkpoint, at the same addresses, with a new step. Waits, so
-  /// not for captured streams.
+  /// Goes on from a snapshot, at the same addresses, with a new step. Not for captured streams.
   void set(const Snapshot<Policy>& snapshot, cudaStream_t stream) {
     const State state{snapshot, {}, {snapshot.policy.loss_scale()}};
     detail::check("cudaMemcpyAsync", cudaMemcpyAsync(state_.get(), &state, sizeof state,
@@ -150,8 +147,7 @@ class Scaler {
     begin_step();
   }
 
-  /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams: call
-  /// it between graphs.
+  /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams.
   void fetch(cudaStream_t stream) {
     if (is_fetching_ && !has_arrived()) return;
     detail::check("cudaMemcpyAsync", cudaMemcpyAsync(fetched_.get(), state_.get(), sizeof(State),

@@ -29,8 +29,7 @@ enum class Verdict {
   warming_up,  ///< the training has had fewer than `warm_up` steps
   /// More than `skip_tolerance` of the kept steps after the warm-up (at least 100) were not finite
   too_many_skips,
-  /// More than half of 64 or more kept finite steps have max_abs times the scale below
-  /// `lowest_max_abs`
+  /// In more than half of 64 or more finite steps max_abs times the scale is below `lowest_max_abs`
   underflowing,
   healthy  ///< none of these
 };

@@ -117,8 +117,7 @@ constexpr bool check_is_writable() {
   return !std::is_const_v<Element>;
 }
 
-/// The loop nest of two leaves. Their shapes are the same; or one is flat, both have no gaps, and
-/// their sizes are the same.
+/// Of two leaves that have the same shape, or the same size if one is flat and both have no gaps.
 inline LoopNest common_nest(const Path& path, const LeafView& source, const LeafView& destination) {
   const Layout &from = source.layout, &to = destination.layout;
   check_distinct_elements(path, destination);
