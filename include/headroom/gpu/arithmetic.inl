@@ -1,12 +1,9 @@
-// Arithmetic on the device that no flag changes, such as -use_fast_math, -ftz=true, -prec-div=false
-// and -fmad.
+// Arithmetic that no flag changes, such as -use_fast_math, -ftz=true, -prec-div=false and -fmad.
 
 #include <cuda_fp16.h>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace gpu {
-namespace detail {
-
+namespace gpu::detail {
 #if defined(__CUDA_ARCH__)
 #define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double)  \
   __device__ inline float name(float a, float b) {           \
@@ -40,8 +37,6 @@ HEADROOM_DETAIL_ROUNDED(add, +, "add.rn.f32", __dadd_rn)
 HEADROOM_DETAIL_ROUNDED(div, /, "div.rn.f32", __ddiv_rn)
 #undef HEADROOM_DETAIL_ROUNDED
 
-// ---- elements ----
-
 template <class Format>
 using bits_of = typename Format::bits_type;
 template <class Format>
@@ -74,8 +69,7 @@ __device__ bits_of<Format> narrow(Compute value) {
   }
 }
 
-/// What a load brings. Elements of 16 bits are taken out later: to take them out is to wait for the
-/// load.
+/// What a load brings. Taking out elements of 16 bits would wait for it.
 template <unsigned bytes>
 struct alignas(bytes) Words {
   using Word = std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t>;
@@ -122,8 +116,7 @@ __device__ inline unsigned warp_max(unsigned value) {
   return __reduce_max_sync(0xFFFFFFFFU, value);
 }
 #endif
-/// The largest magnitude of a thread's elements. Bits of floating-point numbers >= 0 order as the
-/// numbers do; NaN is largest.
+/// The largest magnitude of a thread's elements, by bits, which order as numbers; NaN is largest.
 struct MaxAbs {
   unsigned narrow = 0;  // as a float
   unsigned long long of_doubles = 0;
@@ -147,8 +140,7 @@ __device__ Bits block_max(Bits value) {
              ? warp_max(threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : Bits{0})
              : value;
 }
-/// Called by all threads of a block, each with its largest magnitude. The order of the atomics does
-/// not change a maximum.
+/// Called by all threads of a block. The order of the atomics does not change a maximum.
 __device__ inline void add_max_abs(const MaxAbs& mine, double divisor, Sums* now) {
   const std::uint64_t of_floats = hd::convert_bits<binary32, binary64>(mine.narrow);
   const std::uint64_t bits =
@@ -170,7 +162,5 @@ __device__ void with_format(dtype_code dtype, const F& f) {
   if (dtype == dtype_code::fp32) return f(binary32());
   f(binary64());
 }
-
-}  // namespace detail
-}  // namespace gpu
+}  // namespace gpu::detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -1,9 +1,6 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace gpu {
-namespace detail {
-
-/// The sum of the groups of a list, in the order of ops/run.hpp, by one block of `threads`: thread
-/// t < 16 adds groups_per_sum.
+namespace gpu::detail {
+/// The sum of a list's groups, in the order of ops/run.hpp: thread t < 16 adds groups_per_sum.
 __device__ inline double sum_of(const List& list) {
   constexpr unsigned n_partials = 16;
   __shared__ double groups[n_partials][groups_per_sum + 1];  // one more, for the banks
@@ -82,7 +79,5 @@ __global__ void try_kernel(Policy policy, float* scales, unsigned n) {
     scales[i] = policy.loss_scale();
   }
 }
-
-}  // namespace detail
-}  // namespace gpu
+}  // namespace gpu::detail
 HEADROOM_DETAIL_END_NAMESPACE

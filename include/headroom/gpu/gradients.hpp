@@ -21,7 +21,6 @@ struct __half;
 struct __nv_bfloat16;
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 template <>
 struct dtype_traits<::__half> : detail::has_format<binary16> {};
 template <>
@@ -58,14 +57,11 @@ struct Gradient {
   template <class T>
   Gradient(T* first, std::size_t n, float* to = nullptr)
       : data(first), size(n), dtype(dtype_of<T>()), destination(to) {}
-  /// Of a dtype known at run time.
   Gradient(void* first, std::size_t n, dtype_code code, float* to = nullptr)
       : data(first), size(n), dtype(code), destination(to) {}
 };
 
 namespace detail {
-
-/// Throws std::runtime_error if a call of CUDA failed.
 inline void check(const char* call, cudaError_t error) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();  // or the caller's next check would find it
@@ -140,8 +136,7 @@ struct List {
   unsigned n_groups = 0;
   bool carries_scale = true;  // as `measure` reads it
 };
-/// The memory that a list names. Throws std::invalid_argument, which names the member, for memory
-/// that kernels cannot use.
+/// The memory of a list. Throws std::invalid_argument naming memory that kernels cannot use.
 struct Ranges {
   struct Range {
     std::uintptr_t begin, end;
@@ -152,10 +147,12 @@ struct Ranges {
   Home home;
   std::set<Range> all;
 
-  void add(const std::string& name, const void* first, std::size_t size, dtype_code dtype) {
+  void add(const std::string& owner, const char* member, const void* first, std::size_t size,
+           dtype_code dtype) {
     const auto begin = reinterpret_cast<std::uintptr_t>(first);
     const std::size_t bytes = TypedPiece::bytes_of(dtype);
     if (size == 0) return;
+    const std::string name = hd::concat({owner, member});
     if (begin == 0 || begin % bytes != 0)
       hd::throw_invalid_argument(
           {name, begin == 0 ? " is null" : " is not aligned to the size of its elements"});
@@ -178,17 +175,23 @@ struct Ranges {
                                   " overlap; list each tensor once, with its own destination"});
   }
 };
+/// The name of a gradient or tensor, whose dtype must be one of the four.
+inline std::string checked_name(const char* list, std::size_t i, dtype_code dtype) {
+  const std::string name = hd::concat({list, "[", std::to_string(i), "]"});
+  const int index = hd::dtype_index(dtype);
+  if (index < 0 || index > hd::dtype_index(dtype_code::fp64))
+    hd::throw_invalid_argument({name, ".dtype is none of fp16, bf16, fp32 and fp64"});
+  return name;
+}
 /// What a step of a Scaler has done to a list.
 struct Use {
   std::weak_ptr<const long long> ended_steps;  // of the Scaler, while it lives
   long long step = 0;
   bool is_unscaled = false, is_measured = false;
 };
-
 }  // namespace detail
 
-/// Gradients whose addresses and sizes stay the same from step to step. Lives until `update` of a
-/// step that uses it.
+/// Gradients whose addresses and sizes stay the same. Lives until `update` of a step that uses it.
 class Gradients {
  public:
   /// Waits for the device. Throws std::invalid_argument, which names the index, if a dtype is none
@@ -201,16 +204,11 @@ class Gradients {
     std::size_t room = 0;  // in the last group, if it has whole tensors
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Gradient& g = gradients[i];
-      if (const int index = hd::dtype_index(g.dtype);
-          index < 0 || index > hd::dtype_index(dtype_code::fp64))
-        hd::throw_invalid_argument(
-            {"gradients[", std::to_string(i), "].dtype is none of fp16, bf16, fp32 and fp64"});
+      const std::string name = detail::checked_name("gradients", i, g.dtype);
       const bool is_in_place =
           g.destination == nullptr || (g.destination == g.data && g.dtype == dtype_code::fp32);
-      ranges.add(hd::concat({"gradients[", std::to_string(i), "].data"}), g.data, g.size, g.dtype);
-      if (!is_in_place)
-        ranges.add(hd::concat({"gradients[", std::to_string(i), "].destination"}), g.destination,
-                   g.size, dtype_code::fp32);
+      ranges.add(name, ".data", g.data, g.size, g.dtype);
+      if (!is_in_place) ranges.add(name, ".destination", g.destination, g.size, dtype_code::fp32);
       if (is_in_place && !in_place_) in_place_ = i;
       if (is_in_place && g.dtype == dtype_code::fp16 && !fp16_in_place_) fp16_in_place_ = i;
       void* const to = is_in_place ? g.data : g.destination;
@@ -250,6 +248,5 @@ class Gradients {
   detail::List list_;
   std::optional<std::size_t> in_place_, fp16_in_place_;  // the first ones
 };
-
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE

@@ -8,7 +8,6 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {
 namespace detail {
-
 template <class... Parameters>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsigned threads_each,
             cudaStream_t stream, std::common_type_t<Parameters>... arguments) {
@@ -17,14 +16,12 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 blocks, unsign
   check(name, cudaLaunchKernel(kernel, blocks, dim3(threads_each), addresses, 0, stream));
 }
 
-/// CUDA loads a kernel at its first launch, and may then wait for running kernels: for ever, if one
-/// of NCCL waits for a rank.
+/// CUDA loads a kernel at its first launch, and may wait for running ones: for NCCL's, for ever.
 template <class... Kernels>
 void load(Kernels*... kernels) {
   cudaFuncAttributes unused{};
   (check("cudaFuncGetAttributes", cudaFuncGetAttributes(&unused, kernels)), ...);
 }
-
 }  // namespace detail
 
 template <class Policy>
@@ -104,6 +101,5 @@ void Scaler<Policy>::update(cudaStream_t stream, const double& max_norm) {
                  state_.get(), measured_, max_norm);
   begin_step();
 }
-
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE

@@ -1,9 +1,7 @@
 // kernel/measure.inl, with two of its 64 sums in each thread of a warp.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace gpu {
-namespace detail {
-
+namespace gpu::detail {
 using hd::down_exponent;
 using hd::least_exponent;
 using hd::most_exponent;
@@ -141,7 +139,5 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
   }
   add_max_abs(max_abs, divisor_of(list, *now), now);
 }
-
-}  // namespace detail
-}  // namespace gpu
+}  // namespace gpu::detail
 HEADROOM_DETAIL_END_NAMESPACE

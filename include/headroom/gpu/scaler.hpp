@@ -21,9 +21,7 @@
 // headroom::gpu::Scaler<>;`.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 namespace gpu {
-
 /// What an optimizer's kernel reads, in the memory of the device.
 struct Step {
   /// 1: do not step, as before the first `update`; 0: step. As torch's fused optimizers
@@ -36,8 +34,7 @@ struct Step {
   long long count = 0;      ///< of steps taken, this one included: the t of Adam's bias correction
 };
 
-/// A policy and what it did last, for logs and checkpoints. `{policy}` is that of a policy before
-/// its first step.
+/// A policy and what it did last, for logs and checkpoints. `{policy}` is that of a new policy.
 template <class Policy>
 struct Snapshot {
   Policy policy;  ///< of the next step
@@ -50,7 +47,6 @@ struct Snapshot {
 };
 
 namespace detail {
-
 struct Sums {
   float loss_scale = 1.0F;
   float inf_elsewhere = 0.0F;
@@ -63,7 +59,6 @@ struct State {
   Step step;
   Sums now;
 };
-
 }  // namespace detail
 
 /// A policy in the memory of the device. Any policy that is trivially copyable and whose
@@ -88,7 +83,6 @@ class Scaler {
   [[nodiscard]] const float* loss_scale() const { return &state_->now.loss_scale; }
   /// Written by `update`
   [[nodiscard]] const Step* step() const { return &state_->step; }
-  /// step()->found_inf
   [[nodiscard]] const float* found_inf() const { return &state_->step.found_inf; }
   /// Your kernel writes 1: skip this step
   [[nodiscard]] float* inf_elsewhere() const { return &state_->now.inf_elsewhere; }
@@ -135,8 +129,7 @@ class Scaler {
   /// For ranks, between the last verb and `update`: completes sum_of_squares() and max_abs().
   /// `replicas`: see GradientSums. Throws std::invalid_argument below 1. One launch.
   void total(cudaStream_t stream, int replicas = 1);
-  /// Ends the step without a decision: after an exception, or after a capture that was given up.
-  /// Does not change *step().
+  /// Ends the step without a decision, as after an exception. Does not change *step().
   void abandon(cudaStream_t stream) {
     constexpr std::size_t kept = offsetof(detail::Sums, inf_elsewhere);  // the loss scale
     home_.check_current("abandon");
@@ -144,8 +137,7 @@ class Scaler {
                   cudaMemsetAsync(inf_elsewhere(), 0, sizeof(detail::Sums) - kept, stream));
     begin_step();
   }
-  /// Goes on from a snapshot, as of a checkpoint, at the same addresses, with a new step. Waits, so
-  /// not for captured streams.
+  /// Goes on from a snapshot, at the same addresses, with a new step. Not for captured streams.
   void set(const Snapshot<Policy>& snapshot, cudaStream_t stream) {
     const State state{snapshot, {}, {snapshot.policy.loss_scale()}};
     detail::check("cudaMemcpyAsync", cudaMemcpyAsync(state_.get(), &state, sizeof state,
@@ -155,8 +147,7 @@ class Scaler {
     begin_step();
   }
 
-  /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams: call
-  /// it between graphs.
+  /// Begins to copy a snapshot to the host, unless one is under way. Not for captured streams.
   void fetch(cudaStream_t stream) {
     if (is_fetching_ && !has_arrived()) return;
     detail::check("cudaMemcpyAsync", cudaMemcpyAsync(fetched_.get(), state_.get(), sizeof(State),
@@ -214,7 +205,6 @@ class Scaler {
   detail::List measured_;  // last; its sums are still to be added up
   bool is_begun_ = false, is_measured_ = false;
 };
-
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE
 

@@ -1,7 +1,5 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-namespace gpu {
-namespace detail {
-
+namespace gpu::detail {
 /// What a warp does with one part.
 template <class From, class To, bool adds>
 struct Unscale {
@@ -88,7 +86,5 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
   }
   add_max_abs(max_abs, 1.0, now);
 }
-
-}  // namespace detail
-}  // namespace gpu
+}  // namespace gpu::detail
 HEADROOM_DETAIL_END_NAMESPACE

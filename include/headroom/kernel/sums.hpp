@@ -4,18 +4,14 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 // The numbers that decide the bits of a sum of squares, on the CPU and on a GPU.
 
-/// The most elements that have one sum of squares. Longer pieces are split into groups of
-/// this size.
+/// The most elements that have one sum of squares. Longer pieces are split into such groups.
 inline constexpr unsigned group_size = 65536;
-/// In the order of the tree, this many of these sums are added first, and then the results, so that
-/// a GPU can add in parallel.
+/// In the tree's order, so many sums are added first, then the results: a GPU adds in parallel.
 inline constexpr unsigned groups_per_sum = 256;
 
-/// The number of sums that squares are spread over in float. With 32, the additions of AVX-512
-/// registers wait for each other.
+/// Squares are spread over so many sums in float. With 32, additions of AVX-512 registers wait.
 inline constexpr unsigned sum_lanes = 64;
 /// The number of elements whose squares are summed in float: eight in each of those sums. The error
 /// is that of ten roundings.
@@ -25,6 +21,5 @@ inline constexpr unsigned square_block = 512;
 /// by 2^up_exponent.
 inline constexpr int least_exponent = -40, most_exponent = 60, up_exponent = 101,
                      down_exponent = -70;
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -11,7 +11,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 template <class Steps>
 [[nodiscard]] std::string place_text(const Steps& steps, const StepRecord& step) {
   const NonFinite& place = step.nonfinite;
@@ -92,6 +91,5 @@ template <class Steps>
   }
   return csv;
 }
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

@@ -7,19 +7,15 @@
 #include <optional>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
-
 /// One step of a History.
 struct StepRecord {
   std::int64_t step = 0;                 ///< from 0, the first of the training
   float loss_scale = 1.0F;               ///< during the step
   GradientReport report{};               ///< of the unscaled gradients
   SkipReason reason = SkipReason::none;  ///< none if the step was taken
-  /// Whether the loss was finite; empty if none was recorded
-  std::optional<bool> loss_finite{};
-  NonFinite nonfinite{};  ///< counts of 0 and an empty path if unknown
-  /// The step was not taken
+  std::optional<bool> loss_finite{};     ///< empty if no loss was recorded
+  NonFinite nonfinite{};                 ///< counts of 0 and an empty path if unknown
   [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
-  /// Nonfinite is set
   [[nodiscard]] bool has_place() const noexcept {
     return nonfinite.nan_count + nonfinite.inf_count > 0;
   }
@@ -33,8 +29,7 @@ enum class Verdict {
   warming_up,  ///< the training has had fewer than `warm_up` steps
   /// More than `skip_tolerance` of the kept steps after the warm-up (at least 100) were not finite
   too_many_skips,
-  /// More than half of 64 or more kept finite steps have max_abs times the scale below
-  /// `lowest_max_abs`
+  /// In more than half of 64 or more finite steps max_abs times the scale is below `lowest_max_abs`
   underflowing,
   healthy  ///< none of these
 };
@@ -44,5 +39,4 @@ enum class Verdict {
                                    "too_many_skips",     "underflowing", "healthy"};
   return names[static_cast<std::size_t>(verdict)];
 }
-
 HEADROOM_DETAIL_END_NAMESPACE

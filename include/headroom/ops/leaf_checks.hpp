@@ -16,7 +16,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 /// Names the leaf: "the source", "the source's [2]". If there is only one tree: "the tree", "[2]".
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_bad_leaf(
     const Path& path, const char* which, std::initializer_list<std::string_view> what) {
@@ -118,8 +117,7 @@ constexpr bool check_is_writable() {
   return !std::is_const_v<Element>;
 }
 
-/// The loop nest of two leaves. Their shapes are the same; or one is flat, both have no gaps, and
-/// their sizes are the same.
+/// Of two leaves that have the same shape, or the same size if one is flat and both have no gaps.
 inline LoopNest common_nest(const Path& path, const LeafView& source, const LeafView& destination) {
   const Layout &from = source.layout, &to = destination.layout;
   check_distinct_elements(path, destination);
@@ -159,6 +157,5 @@ void check_same_structure(const Path& path, const Source& source, const Destinat
   const auto from = reinterpret_cast<std::uintptr_t>(a), to = reinterpret_cast<std::uintptr_t>(b);
   return from < to + bytes_of_b && to < from + bytes_of_a;
 }
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE

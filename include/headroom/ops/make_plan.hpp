@@ -18,7 +18,6 @@
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail {
-
 enum class Access {
   read,
   read_by_offset,  ///< no leaf may repeat elements
@@ -37,8 +36,7 @@ inline constexpr bool writes_only_fp8 = false;
 template <Op... ops>
 inline constexpr bool writes_only_fp8<Ops<ops...>> = ((ops == Op::quantize) || ...);
 
-/// The kinds of pieces by the dtype indexes of source and destination; null if the verb cannot
-/// write the destination's dtype.
+/// By the dtype indexes of source and destination; null if the verb cannot write the latter.
 template <class VerbOps, class Dtypes = any_dtypes>
 struct AnyKinds;
 template <class VerbOps, class... Ts>
@@ -189,8 +187,7 @@ template <class Tree>
   return text;
 }
 
-/// Throws if two leaves start at the same address, because in place their elements would be changed
-/// twice.
+/// Throws if two leaves start at one address: their elements would be changed twice.
 template <class Tree>
 void check_listed_once(const Plan& plan, const Tree& tree) {
   if (plan.ascends()) return;
@@ -224,6 +221,5 @@ void make_plan(Plan& plan, Trees&... trees) {
   if constexpr (is_in_place(access) && !(owns_elements_v<Trees> && ...))
     detail::check_listed_once(plan, trees...);
 }
-
 }  // namespace detail
 HEADROOM_DETAIL_END_NAMESPACE
