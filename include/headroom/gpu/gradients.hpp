@@ -99,7 +99,7 @@ struct Home {
 
 using hd::group_size;
 using hd::groups_per_sum;
-using hd::square_block;
+using hd::squares_per_sum;
 
 // Threads of a block, the fastest that were tried: docs/notes/gpu.md.
 inline constexpr unsigned threads = 256, few_threads = 128, most_threads = 512;
@@ -122,8 +122,8 @@ struct TypedPiece {
   }
 };
 /// What one block of threads works on: up to `group_size` elements of a dtype, which have one sum
-/// of squares. `count` parts of up to `square_block` elements: those of `part`, or, if its size is
-/// 0, of several tensors, from `first` on in a list.
+/// of squares. `count` parts of up to `squares_per_sum` elements: those of `part`, or, if its size
+/// is 0, of several tensors, from `first` on in a list.
 struct BlockWork {
   TypedPiece part;
   unsigned first, count;
@@ -223,10 +223,10 @@ class Gradients {
         room = detail::group_size;
       }
       room = is_long ? 0 : room - g.size;
-      for (std::size_t at = 0; at < g.size; at += detail::square_block) {
+      for (std::size_t at = 0; at < g.size; at += detail::squares_per_sum) {
         if (is_long && at % detail::group_size == 0)
           groups.push_back({whole.cut(at, detail::group_size), 0, 0});
-        if (!is_long) parts.push_back(whole.cut(at, detail::square_block));
+        if (!is_long) parts.push_back(whole.cut(at, detail::squares_per_sum));
         ++groups.back().count;
       }
     }

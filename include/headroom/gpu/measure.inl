@@ -27,13 +27,13 @@ struct Squares {
   using Compute = compute_of<Format>;
   using Bits = bits_of<Format>;
   using Pair = Pack<Format, 2>;
-  static constexpr int pairs_each = square_block / 64;
+  static constexpr int pairs_each = squares_per_sum / 64;
   typename Pair::Raw pairs[pairs_each];
 
   __device__ void load(const TypedPiece& part) {
     const auto* const from = reinterpret_cast<const Bits*>(part.source) + threadIdx.x % 32 * 2;
     const int left = static_cast<int>(part.size) - static_cast<int>(threadIdx.x % 32 * 2);
-    if (part.size == square_block && Pair::is_aligned(from)) {
+    if (part.size == squares_per_sum && Pair::is_aligned(from)) {
 #pragma unroll
       for (int k = 0; k < pairs_each; ++k) pairs[k] = Pair::raw(from + 64 * k);
     } else {
@@ -93,19 +93,20 @@ struct Squares {
 /// Blocks may have any number of warps.
 template <class = void>
 __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sums* now) {
-  constexpr unsigned batch = group_size / square_block;
+  constexpr unsigned at_once = group_size / squares_per_sum;
   // g++ 12 takes an array that only a lambda uses for unused
-  [[maybe_unused]] __shared__ double of_parts[batch][17];
+  [[maybe_unused]] __shared__ double of_parts[at_once][17];
   const BlockWork group = list.groups[blockIdx.x];
   const unsigned warps = blockDim.x / 32;
   MaxAbs max_abs;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
-  for (unsigned first = 0; first < group.count; first += batch) {
-    const unsigned n = hd::smaller_of(group.count - first, batch);
+  for (unsigned first = 0; first < group.count; first += at_once) {
+    const unsigned n = hd::smaller_of(group.count - first, at_once);
     const auto part_of = [&](unsigned i) {
-      TypedPiece part = group.part.size == 0
-                            ? list.parts[group.first + first + i]
-                            : group.part.cut(std::size_t{first + i} * square_block, square_block);
+      TypedPiece part =
+          group.part.size == 0
+              ? list.parts[group.first + first + i]
+              : group.part.cut(std::size_t{first + i} * squares_per_sum, squares_per_sum);
       if (!list.carries_scale) part.source = part.destination, part.from = part.to;
       return part;
     };

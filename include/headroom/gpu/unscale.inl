@@ -65,7 +65,7 @@ struct Unscale {
 template <bool adds>
 __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* now) {
   // Elements of a long tensor that a warp takes at once
-  constexpr unsigned most = 4 * square_block;
+  constexpr unsigned most = 4 * squares_per_sum;
   const BlockWork group = list.groups[blockIdx.x];
   const float scale = now->loss_scale;
   const bool is_long = group.part.size != 0;

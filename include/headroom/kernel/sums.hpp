@@ -15,7 +15,7 @@ inline constexpr unsigned groups_per_sum = 256;
 inline constexpr unsigned sum_lanes = 64;
 /// The number of elements whose squares are summed in float: eight in each of those sums. The error
 /// is that of ten roundings.
-inline constexpr unsigned square_block = 512;
+inline constexpr unsigned squares_per_sum = 512;
 /// If the largest magnitude of a block is above 2^most_exponent, its elements are multiplied by
 /// 2^down_exponent before they are squared. If it is at most 2^least_exponent, they are multiplied
 /// by 2^up_exponent.

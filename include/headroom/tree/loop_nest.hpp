@@ -93,10 +93,10 @@ class StridedElements {
   void copy(unsigned char* buffer, std::size_t n, bool gathers) noexcept {
     const std::ptrdiff_t stride = dimensions_[inner_].*stride_ * bytes_;
     for (auto left = static_cast<std::ptrdiff_t>(n); left > 0;) {
-      const std::ptrdiff_t stretch = dimensions_[inner_].size - index_[inner_],
-                           count = left < stretch ? left : stretch;
-      if (gathers) copy_stretch(buffer, bytes_, at_, stride, count);
-      if (!gathers) copy_stretch(at_, stride, buffer, bytes_, count);
+      const std::ptrdiff_t inner_left = dimensions_[inner_].size - index_[inner_],
+                           count = left < inner_left ? left : inner_left;
+      if (gathers) copy_strided(buffer, bytes_, at_, stride, count);
+      if (!gathers) copy_strided(at_, stride, buffer, bytes_, count);
       buffer += count * bytes_;
       left -= count;
       int i = inner_;
@@ -114,7 +114,7 @@ class StridedElements {
     at_ += n * dimensions_[i].*stride_ * bytes_;
   }
   /// Elements of 1, 2, 4 or 8 bytes.
-  void copy_stretch(unsigned char* to, std::ptrdiff_t to_step, const unsigned char* from,
+  void copy_strided(unsigned char* to, std::ptrdiff_t to_step, const unsigned char* from,
                     std::ptrdiff_t from_step, std::ptrdiff_t count) const noexcept {
     if (to_step == from_step)
       return (void)std::memcpy(to, from, static_cast<std::size_t>(count * bytes_));
