@@ -30,7 +30,6 @@
 #include "support/optimizers.hpp"
 
 using headroom::C10dReducer;
-using headroom::GradientSums;
 
 namespace {
 
@@ -99,7 +98,7 @@ TEST_CASE("all ranks get the same sums") {
               for (int step = 0; step < 50; ++step) {
                 // The rank that overflows; none if it is `size`
                 const int overflows = step % (size + 1);
-                const GradientSums all =
+                const headroom::GradientSums all =
                     reducer({rank != overflows, 1.0 * step + rank, 2.0 * rank}, 5);
                 require(all.finite == (overflows == size), "whether all are finite");
                 if (!all.finite) continue;
@@ -142,7 +141,7 @@ TEST_CASE("if a rank's digest differs, all ranks throw an error that names the r
           C10dReducer reducer(group), other_replicas(group, rank == 2 ? 3 : 1);
           const auto error_of = [](C10dReducer& of, std::uint64_t digest) -> std::string {
             try {
-              return of(GradientSums(), digest).finite ? "" : "overflow";
+              return of(headroom::GradientSums(), digest).finite ? "" : "overflow";
             } catch (const headroom::ReductionError& error) {
               return error.what();
             }

@@ -85,11 +85,7 @@ int MPI_Allgather(const void* from, int n, MPI_Datatype type, void* into, int m,
 
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
-using headroom::GradientNorm;
-using headroom::GradientReport;
-using headroom::GradientSums;
-using headroom::MpiReducer;
-using headroom::ReductionError;
+using namespace headroom;
 using support::bits_of;
 
 namespace {
@@ -109,12 +105,7 @@ std::string reduction_error_of(const F& f) {
   return "";
 }
 
-struct Shard {
-  std::vector<support::Weights> grads;
-  std::vector<support::Weights>& gradients() { return grads; }
-  void step() { ++steps; }
-  int steps = 0;
-};
+using Shard = support::Owner<std::vector<support::Weights>>;
 
 }  // namespace
 
@@ -196,7 +187,7 @@ TEST_CASE("gradients that several ranks hold are counted once, in a policy and i
   double squares = 0.0;
   for (int i = 1; i <= columns; ++i) squares += i * i;
   MpiReducer reducer(MPI_COMM_WORLD, rows);
-  const headroom::DynamicLossScale policy;
+  const DynamicLossScale policy;
   const GradientNorm norm = all_reduce(GradientNorm{{true, own}, own}, reducer, policy);
   CHECK((norm.finite && norm.max_abs == columns));
   CHECK(norm.norm == Approx(std::sqrt(squares)));
@@ -204,7 +195,7 @@ TEST_CASE("gradients that several ranks hold are counted once, in a policy and i
       all_reduce(GradientReport{world().rank != size - 1, own}, reducer, policy);
   CHECK((!report.finite && bits_of(report.max_abs) == headroom::binary64::infinity_bits));
 
-  headroom::GradScaler<> scaler;
+  GradScaler<> scaler;
   scaler.set_reducer(reducer);
   Shard optimizer{{{static_cast<float>(own) * scaler.scale(1.0F)}}};
   CHECK(scaler.unscale_and_clip_(optimizer, 0.5).norm == norm.norm);
@@ -223,22 +214,22 @@ TEST_CASE("a rank in another state is an error on all ranks, which names it") {
   CHECK(reducer(GradientSums(), 7).finite);  // the communicator still works
   MpiReducer other_replicas(MPI_COMM_WORLD, is_odd_one ? world().size : 1);
   CHECK_THAT(reduction_error_of([&] { (void)other_replicas(GradientSums()); }), says_so);
-  const headroom::DynamicLossScale policy;
+  const DynamicLossScale policy;
   const auto reduce = [&] {
     (void)all_reduce(GradientReport(), reducer, is_odd_one ? policy.adjust(true) : policy);
   };
   CHECK_THAT(reduction_error_of(reduce), says_so);
 
-  headroom::GradScaler<> scaler;
+  GradScaler<> scaler;
   scaler.set_reducer(reducer);
   Shard one{{{scaler.scale(1.0F)}}}, two = one;
   (void)scaler.step(one);
   scaler.update();
   // An older checkpoint
-  if (is_odd_one) scaler.load_state_dict(headroom::GradScaler<>().state_dict());
+  if (is_odd_one) scaler.load_state_dict(GradScaler<>().state_dict());
   one.grads = two.grads = {{scaler.scale(1.0F)}};
   CHECK_THAT(reduction_error_of([&] { (void)scaler.step(one); }), says_so);
-  scaler.load_state_dict(headroom::GradScaler<>().state_dict());
+  scaler.load_state_dict(GradScaler<>().state_dict());
   one.grads = {{scaler.scale(1.0F)}};
   (void)scaler.step(one);
   const auto go_on = [&] {
@@ -268,10 +259,10 @@ template <class Policy>
 int differences_in_run(const MpiReducer& reducer, const Policy& policy, std::uint32_t seed) {
   std::mt19937 random(seed);
   int faults = 0;
-  headroom::GradScaler<Policy> alone(policy), scaler(policy);
+  GradScaler<Policy> alone(policy), scaler(policy);
   scaler.set_reducer(reducer);
   // It, too, steps without gradients
-  alone.set_reducer([](const headroom::GradientSums& sums) { return sums; });
+  alone.set_reducer([](const GradientSums& sums) { return sums; });
   const std::size_t optimizers = 1 + random() % 2;
   const double max_norm = random() % 2 == 0 ? 10.0 : 1e30;
   for (int step = 0; step < 8; ++step) {
@@ -311,21 +302,20 @@ int differences_in_run(const MpiReducer& reducer, const Policy& policy, std::uin
 
 TEST_CASE("ranks decide alike: the scales are those of one process that sees all gradients") {
   std::mt19937 random(support::seed);
-  headroom::LossScaleConfig config;
-  config.growth_interval = 3;
+  const DynamicLossScale dynamic(LossScaleConfig{32768.0F, 3});
   const MpiReducer reducer((world(), MPI_COMM_WORLD));
   for (int run = 0; run < (support::is_exhaustive ? 1000 : 10); ++run) {
     CAPTURE(run);
     const auto seed = static_cast<std::uint32_t>(random());
-    REQUIRE(differences_in_run(reducer, headroom::DynamicLossScale(config), seed) == 0);
+    REQUIRE(differences_in_run(reducer, dynamic, seed) == 0);
     // Uses the magnitudes
-    REQUIRE(differences_in_run(reducer, headroom::AmaxLossScale(), seed) == 0);
+    REQUIRE(differences_in_run(reducer, AmaxLossScale(), seed) == 0);
   }
 }
 
 TEST_CASE("ranks decide alike with the optimizers in other threads") {
   const int size = world().size;
-  headroom::AsyncGradScaler<> scaler;
+  AsyncGradScaler<> scaler;
   scaler.configure([&](auto& settings) { settings.set_reducer(MpiReducer(MPI_COMM_WORLD)); });
   support::Stateless optimizer{{1.0F}};
   for (int step = 0; step < 20; ++step) {
@@ -337,7 +327,7 @@ TEST_CASE("ranks decide alike with the optimizers in other threads") {
     scaler.update(false);
   }
   CHECK(optimizer.steps == 17);
-  CHECK(scaler.get_scale() == headroom::DynamicLossScale().loss_scale() / 8.0F);
+  CHECK(scaler.get_scale() == DynamicLossScale().loss_scale() / 8.0F);
 }
 
 namespace {
@@ -350,7 +340,7 @@ int differences_in_scales(MPI_Comm comm) {
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   using Tree = std::vector<std::vector<float>>;
-  headroom::TensorScales<headroom::float8_e4m3, Rule> scales(Tree(2)), alone(Tree(2));
+  TensorScales<headroom::float8_e4m3, Rule> scales(Tree(2)), alone(Tree(2));
   scales.set_reducer(MpiReducer(comm));
   std::mt19937 random(support::seed);
   int faults = 0;
@@ -384,8 +374,8 @@ TEST_CASE("the scales of tensors are those of one process that has all elements"
   MPI_Comm_split((world(), MPI_COMM_WORLD), world().rank / 2, world().rank, &pair);
   for (const MPI_Comm comm : {MPI_COMM_WORLD, pair}) {
     wire = {};
-    CHECK(differences_in_scales<headroom::DelayedScaling>(comm) == 0);
-    CHECK(differences_in_scales<headroom::CurrentScaling>(comm) == 0);
+    CHECK(differences_in_scales<DelayedScaling>(comm) == 0);
+    CHECK(differences_in_scales<CurrentScaling>(comm) == 0);
     CHECK(wire.reductions == 2 * 20);
   }
   MPI_Comm_free(&pair);

@@ -13,18 +13,16 @@
 #include "support/errors.hpp"
 #include "support/samples.hpp"
 
-using Catch::Matchers::ContainsSubstring;
-using headroom::AnyLossScale;
 using headroom::StateDict;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
 TEST_CASE("every policy is read back from JSON, with its keys in any order") {
-  for (AnyLossScale policy : support::every_policy()) {
+  for (headroom::AnyLossScale policy : support::every_policy()) {
     for (int step = 0; step < 50; ++step) {
       const json unordered = policy.state_dict();
-      REQUIRE(AnyLossScale::from_state_dict(json::parse(unordered.dump()).get<StateDict>()) ==
-              policy);
+      REQUIRE(headroom::AnyLossScale::from_state_dict(
+                  json::parse(unordered.dump()).get<StateDict>()) == policy);
       const ordered_json ordered = policy.state_dict();
       REQUIRE(ordered_json::parse(ordered.dump()).get<StateDict>() == policy.state_dict());
       policy = policy.adjust(step % 3 != 0);
@@ -54,8 +52,7 @@ TEST_CASE("a number keeps its kind and every bit") {
   CHECK(ordered_json::parse(ordered_json(whole).dump()).get<StateDict>() == whole);
 }
 
-TEST_CASE(
-    "JSON that is not a state is an error that names the key and its type, and changes nothing") {
+TEST_CASE("JSON that is not a state is an error that names key and type, and changes nothing") {
   StateDict dict = {{"a", 1}};
   const auto refuse = [&](const std::string& text) {
     return support::message_of([&] { json::parse(text).get_to(dict); });

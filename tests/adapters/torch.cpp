@@ -10,7 +10,6 @@
 #include <torch/optim/adam.h>
 // libtorch defines CHECK too.
 #undef CHECK
-#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -20,15 +19,10 @@
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::GradScaler;
-using support::infinity;
-using support::logic_error_of;
-using support::parameter;
-using support::same_bits;
-using support::some;
+using namespace support;
 using torch::Tensor;
 
-TEST_CASE(
-    "an optimizer of libtorch steps with unscaled gradients, and is skipped if they overflow") {
+TEST_CASE("an optimizer of libtorch steps with unscaled gradients, or is skipped") {
   torch::manual_seed(4);
   for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     Tensor weight = parameter({4, 3}, dtype), bias = parameter({3}, dtype),
@@ -96,7 +90,6 @@ TEST_CASE("sparse gradients are coalesced before they are checked") {
     CHECK(scaler.unscale_(optimizer).finite == !overflows);
     if (!overflows) CHECK(weight.grad()._values().equal(torch::tensor({1.0F, 2.0F})));
   }
-  // Sparse gradients of an nn::Embedding.
   torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 3).sparse(true));
   torch::optim::SGD optimizer(embedding->parameters(), 1.0);
   GradScaler<> scaler(1024.0);
@@ -131,9 +124,7 @@ TEST_CASE("a training with a power of two as scale has the same bits as one with
   for (std::size_t i = 0; i < plain.size(); ++i) CHECK(same_bits(scaled[i], plain[i]));
 }
 
-TEST_CASE(
-    "an optimizer without gradients is skipped, and fp16 gradients are a logic error, as in "
-    "torch") {
+TEST_CASE("as in torch, no gradients skip the step, and fp16 gradients are a logic error") {
   Tensor weight = parameter({3});
   torch::optim::SGD optimizer({weight}, 1.0);
   GradScaler<> scaler;
@@ -166,8 +157,7 @@ bool has_dimensions(const Tensor& tensor) {
 }
 }  // namespace
 
-TEST_CASE(
-    "the first gradient that overflowed is reported by its number, on the CPU and elsewhere") {
+TEST_CASE("the first gradient that overflowed is reported, on the CPU and elsewhere") {
   std::vector<Tensor> parameters = {parameter({2}), parameter({3}), parameter({2, 2}),
                                     parameter({4})};
   torch::optim::SGD optimizer(parameters, 1.0);

@@ -33,8 +33,6 @@ struct FuzzedWorld {
   double scaled;
 } world, world_before;
 
-// ---- verbs ----
-
 /// Six that are supported, two integers, three that are not supported.
 constexpr headroom_dtype dtypes[] = {0x220, 0x210, 0x240, 0x410, 0xA08,     0xC08,
                                      0x020, 0x608, 0x340, 0x211, 0xFFFFFFFF};
@@ -82,8 +80,6 @@ headroom_status call_verb() {
   if (one_in(2)) return support::verbs_in_place[below(6)](from, a.n, a.threads, report);
   return support::verbs_into[below(6)](from, to, a.n, a.threads, report);
 }
-
-// ---- a scaler ----
 
 /// What a scaler should do. Optimizer 0 has one float tensor, 1 has a bfloat16 and an integer
 /// tensor, 2 has no gradients, and 3 has fp16 gradients, for step_into.

@@ -5,12 +5,10 @@
 #include <headroom/training/async_grad_scaler.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <memory>
 #include <new>
-#include <string>
 #include <vector>
 
 #include "support/c.hpp"

@@ -16,6 +16,7 @@
 
 #include "support/c.hpp"
 #include "support/catch.hpp"
+#include "support/optimizers.hpp"
 #include "support/samples.hpp"
 
 using namespace support;
@@ -50,12 +51,6 @@ headroom_status reduce(void* context, int32_t* finite, double* max_abs, double* 
   *sum_of_squares += 500.0;
   return HEADROOM_OK;
 }
-
-struct Gradients {
-  std::vector<float> values;
-  std::vector<float>& gradients() { return values; }
-  void step() {}
-};
 
 }  // namespace
 
@@ -164,11 +159,11 @@ TEST_CASE("C: a scaler takes the steps of the one in C++") {
   headroom::GradScaler cpp(headroom::make_loss_scale(
       "dynamic", {{"initial_scale", 4.0}, {"growth_interval", 3}, {"min_scale", 0.25}}));
   for (int i = 0; i < 400; ++i) {
-    Gradients expected{std::vector<float>(8, 0.0F)};
-    for (float& value : expected.values)
+    Owner expected{std::vector<float>(8, 0.0F)};
+    for (float& value : expected.grads)
       value = static_cast<float>(static_cast<int>(random() % 2000) - 1000);
-    if (random() % 4 == 0) expected.values[random() % 8] = random() % 2 == 0 ? HUGE_VALF : NAN;
-    std::vector<float> here = expected.values;
+    if (random() % 4 == 0) expected.grads[random() % 8] = random() % 2 == 0 ? HUGE_VALF : NAN;
+    std::vector<float> here = expected.grads;
     const headroom_tensor grads[] = {{nullptr, 0, HEADROOM_FLOAT64, 0, nullptr, nullptr},
                                      {here.data(), 8, HEADROOM_FLOAT32, 0, nullptr, nullptr}};
     REQUIRE(headroom_grad_scaler_get_scale(c.get()) == cpp.get_scale());
@@ -192,7 +187,7 @@ TEST_CASE("C: a scaler takes the steps of the one in C++") {
                  : headroom_grad_scaler_step(c.get(), 5, grads, 2, &world.step)) == HEADROOM_OK);
     if (way != 3) unscaled = here;
     const auto result = cpp.step(expected);
-    REQUIRE(std::memcmp(unscaled.data(), expected.values.data(), 8 * sizeof(float)) == 0);
+    REQUIRE(std::memcmp(unscaled.data(), expected.grads.data(), 8 * sizeof(float)) == 0);
     headroom_step step{sizeof(headroom_step),
                        result.skipped,
                        static_cast<int>(result.reason),
@@ -284,13 +279,11 @@ TEST_CASE("C: what a scaler refuses changes nothing") {
                {"report->struct_size is 0",
                 [&] { return headroom_grad_scaler_unscale(scaler, 1, list, 1, report); }}});
   step->struct_size = sizeof *step;
-  // After all that
   CHECK(headroom_grad_scaler_step_into(scaler, 1, list, to, 2, step) == HEADROOM_OK);
   CHECK(step->skipped == 0);
 }
 
-TEST_CASE(
-    "C: a step without elements is skipped, also if they were there when they were unscaled") {
+TEST_CASE("C: a step without elements is skipped, also if there were some to unscale") {
   World world;
   const Scaler scaler = make_scaler();
   const auto list = world.list(), to = world.wide();

@@ -13,8 +13,7 @@
 
 using Catch::Matchers::ContainsSubstring;
 
-TEST_CASE(
-    "a trace is the column max_abs of a History's CSV, without the steps that were not finite") {
+TEST_CASE("a trace is the column max_abs of a History's CSV, without overflows") {
   headroom::History history;
   history.record(1024.0F, {true, 0.1});
   headroom::NonFinite place;

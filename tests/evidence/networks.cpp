@@ -97,6 +97,7 @@ struct Breaks {
   }
 };
 
+constexpr headroom::DynamicLossScale doubling(headroom::LossScaleConfig{1024.0F, 1});
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// One step with a fault. It trains two weights, each of another optimizer or rank, with gradients
@@ -120,11 +121,8 @@ const FaultyCase faulty_cases[] = {
 };
 
 void check_fault(const FaultyCase& expected) {
-  headroom::LossScaleConfig config;
-  config.initial_scale = 1024.0F;
-  config.growth_interval = 1;
-  evidence::FaultyStep step(expected.fault, headroom::DynamicLossScale(config),
-                            evidence::Schedule{1, 0, 1.0F, 1.0F}, {1, false});
+  evidence::FaultyStep step(expected.fault, doubling, evidence::Schedule{1, 0, 1.0F, 1.0F},
+                            {1, false});
   std::vector<std::vector<float>> weights{{0.0F}, {0.0F}};
   const auto gradients = [&](float loss_scale, int = 0, int = 1) {
     std::vector<std::vector<headroom::half>> grads16(2, {headroom::half(0.25F * loss_scale)});
@@ -153,15 +151,11 @@ TEST_CASE("each fault makes the mistake that its name says") {
   }
 }
 
-TEST_CASE(
-    "a step sums the gradients of its micro-batches, and is skipped if one of them overflows") {
-  headroom::LossScaleConfig config;
-  config.initial_scale = 1024.0F;
-  config.growth_interval = 1;
+TEST_CASE("a step sums the gradients of its micro-batches, and is skipped if one overflows") {
   for (const int overflow : {-1, 0, 1, 3}) {
     evidence::Schedule schedule{1, 0, 1.0F, 1.0F};
     schedule.micro_batches = 4;
-    evidence::Step step(headroom::DynamicLossScale(config), schedule);
+    evidence::Step step(doubling, schedule);
     std::vector<float> weights(1);
     const auto gradients = [&](float loss_scale, int part, int parts) {
       CHECK(parts == 4);
@@ -185,8 +179,7 @@ TEST_CASE("Wilcoxon's p is the share of all choices of signs that are at least a
   CHECK(evidence::wilcoxon({0, 1, -1, 1, 2}) == 8.0 / 16.0);
 }
 
-TEST_CASE(
-    "Holm's correction multiplies the smallest p by the number of tests, and keeps the order") {
+TEST_CASE("Holm's correction multiplies the smallest p by the number of tests, in order") {
   const std::vector<double> corrected = evidence::holm({0.01, 0.04, 0.03, 0.9});
   CHECK_THAT(corrected[0], Catch::Matchers::WithinAbs(0.04, 1e-12));
   CHECK_THAT(corrected[1], Catch::Matchers::WithinAbs(0.09, 1e-12));

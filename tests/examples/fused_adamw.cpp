@@ -19,9 +19,7 @@ using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
 using fused::adamw_step;
 using fused::AdamWOptions;
-using fused::AdamWState;
 using headroom::half;
-using headroom::span;
 
 namespace {
 
@@ -143,11 +141,11 @@ TEST_CASE("300 fused steps equal unscaling, clipping and AdamW in double") {
 
 TEST_CASE("gradients may be any tree, and weights any list with one span for each leaf") {
   std::vector<float> first = {1.0F, 1.0F}, second = {1.0F};
-  const std::vector<span<float>> weights = {first, second};
+  const std::vector<headroom::span<float>> weights = {first, second};
   const auto gradients = std::make_tuple(
       std::vector<headroom::bfloat16>{headroom::bfloat16(1.0F), headroom::bfloat16(1.0F)}, 7,
       std::optional<double>(), 1.0);
-  AdamWState state;
+  fused::AdamWState state;
   adamw_step(weights, gradients, state, {}, 0.25);
   CHECK(first[1] == Approx(1.0 - 1e-3 - 1e-5));
   CHECK(second[0] == first[1]);
@@ -157,7 +155,7 @@ TEST_CASE("gradients may be any tree, and weights any list with one span for eac
 TEST_CASE("sizes that do not match are an error, and nothing is written") {
   const Leaves<half> gradients = {{half(1.0F), half(1.0F)}, {half(1.0F)}};
   Leaves<float> weights = {{1.0F, 1.0F}, {1.0F, 1.0F}};
-  AdamWState state;
+  fused::AdamWState state;
   CHECK_THROWS_WITH(adamw_step(weights, gradients, state, {}, 1.0), ContainsSubstring("leaf 1"));
   CHECK(weights == Leaves<float>{{1.0F, 1.0F}, {1.0F, 1.0F}});
   CHECK(state.steps == 0);

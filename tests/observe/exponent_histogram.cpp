@@ -11,7 +11,6 @@
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/isa.hpp"
 #include "support/own_formats.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"

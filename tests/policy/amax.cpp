@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -14,10 +13,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 
-using headroom::AmaxConfig;
-using headroom::AmaxLossScale;
-using headroom::GradientReport;
-using support::message_of;
+using namespace headroom;
 
 namespace {
 
@@ -105,18 +101,17 @@ struct Reference {
 
 /// A user's magnitude rule: the scale that makes the largest gradient 1.
 struct Normalise {
-  using Config = headroom::LossScaleConfig;
+  using Config = LossScaleConfig;
   static constexpr const char* name = "normalise";
   constexpr explicit Normalise(const Config&) noexcept {}
-  [[nodiscard]] static constexpr float next_scale(const headroom::GradientReport& report, float,
+  [[nodiscard]] static constexpr float next_scale(const GradientReport& report, float,
                                                   const Config&) noexcept {
     return report.finite && report.max_abs > 0.0 ? static_cast<float>(1.0 / report.max_abs) : 0.0F;
   }
   template <class Visit>
   static constexpr void fields(Visit&&, const Config&) {}
 };
-using Normalised = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps,
-                                                   headroom::BackOffAtOnce, Normalise>;
+using Normalised = BasicDynamicLossScale<GrowAfterFiniteSteps, BackOffAtOnce, Normalise>;
 
 }  // namespace
 
@@ -139,7 +134,7 @@ TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
       if (!report.finite || reference.margin == 0.0) continue;
       // The whole numbers are off by a few hundredths of a bit, so at an edge the scale may differ
       // by a factor of 2.
-      const headroom::StateDict state = policy.state_dict();
+      const StateDict state = policy.state_dict();
       const auto in_bits = [&state](const char* key) {
         return static_cast<double>(state.at(key).integer()) / bit;
       };
@@ -156,9 +151,7 @@ TEST_CASE("AmaxLossScale equals a slow reference of its rule") {
   }
 }
 
-TEST_CASE(
-    "AmaxLossScale leaves one bit above the peak, which decays by 1/64 a step, and the margin "
-    "above the mean") {
+TEST_CASE("AmaxLossScale leaves one bit above the decaying peak, and the margin above the mean") {
   AmaxLossScale policy = repeated(AmaxLossScale(), {true, 0x1p-10}, 100);
   CHECK(policy.loss_scale() == 0x1p23F);  // 65504 is a little less than 2^16
   policy = policy.adjust(GradientReport{true, 0x1p-3});
@@ -205,9 +198,7 @@ TEST_CASE("AmaxLossScale: which overflows raise the margin") {
   CHECK(margin(AmaxLossScale::from_state_dict(state).adjust(overflow)) == 13 * bit - 1);
 }
 
-TEST_CASE(
-    "AmaxLossScale skips few steps if gradients are calm or jump, and rare Infs do not keep its "
-    "scale low") {
+TEST_CASE("AmaxLossScale skips few steps, and rare Infs do not keep its scale low") {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   std::vector<double> calm, shift, with_inf;
@@ -217,7 +208,7 @@ TEST_CASE(
     with_inf.push_back(i % 5000 == 0 ? infinity : calm.back());
   }
   for (const auto& max_abs : {calm, shift}) {
-    const auto torch = headroom::simulate(headroom::presets::torch(), max_abs);
+    const auto torch = headroom::simulate(presets::torch(), max_abs);
     const auto amax = headroom::simulate(AmaxLossScale(), max_abs);
     CHECK(10 * amax.skipped <= torch.skipped);
     CHECK(amax.wasted_bits < 3.0);
@@ -240,7 +231,7 @@ TEST_CASE("AmaxLossScale: when all gradients are zero, peak and mean fall at the
 
 TEST_CASE("AmaxLossScale: adjust(bool) follows the rule of DynamicLossScale") {
   AmaxLossScale policy(AmaxConfig{{32768.0F, 3}});
-  headroom::DynamicLossScale dynamic(policy.config().common);
+  DynamicLossScale dynamic(policy.config().common);
   for (int i = 0; i < 20; ++i) {
     policy = policy.adjust(i % 7 != 5);
     dynamic = dynamic.adjust(i % 7 != 5);
@@ -251,22 +242,20 @@ TEST_CASE("AmaxLossScale: adjust(bool) follows the rule of DynamicLossScale") {
 
 TEST_CASE("AmaxLossScale: settings and states out of range are refused by name and value") {
   const auto message = [](double rate, float largest) {
-    return message_of([&] { (void)AmaxLossScale({{}, rate, largest}); });
+    return support::message_of([&] { (void)AmaxLossScale({{}, rate, largest}); });
   };
   CHECK(message(0.5, 1.0F) == "headroom: target_skip_rate is 0.5; it must be in [2^-20, 2^-3]");
   CHECK(message(0x1p-3, 0.0F) == "headroom: largest_finite is 0; it must be in [1, 2^127]");
   CHECK((message(0x1p-3, 1.0F) + message(0x1p-20, 0x1p127F)).empty());
-  headroom::StateDict state = AmaxLossScale().state_dict();
+  StateDict state = AmaxLossScale().state_dict();
   state.set("since", 65);
   CHECK(AmaxLossScale::from_state_dict(state).state_dict() == state);
   state.set("since", 66);
-  CHECK(message_of([&] { (void)AmaxLossScale::from_state_dict(state); }) ==
+  CHECK(support::message_of([&] { (void)AmaxLossScale::from_state_dict(state); }) ==
         "headroom: since is 66; it must be in [0, 65]");
 }
 
-TEST_CASE(
-    "a user's magnitude rule sets the scale within its bounds; without a magnitude the rule is "
-    "dynamic") {
+TEST_CASE("a user's magnitude rule sets the scale within bounds; without a magnitude: dynamic") {
   Normalised policy;
   CHECK(policy.adjust({true, 0.25}).loss_scale() == 4.0F);
   CHECK(policy.adjust({true, 8.0}).loss_scale() == 1.0F);  // min_scale

@@ -9,12 +9,10 @@
 #include "support/errors.hpp"
 
 using Catch::Matchers::ContainsSubstring;
-using headroom::ConstantLossScale;
-using headroom::GradientReport;
+using namespace headroom;
 
 namespace {
 
-// Rule 6: it never changes.
 constexpr ConstantLossScale constant(128.0F);
 static_assert(constant.loss_scale() == 128.0F && constant.inv_scale() == 0x1p-7F);
 static_assert(constant.adjust(false) == constant && constant.adjust(true) == constant &&

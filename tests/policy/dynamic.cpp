@@ -13,13 +13,8 @@
 #include "support/errors.hpp"
 #include "support/policies.hpp"
 
-using headroom::DynamicLossScale;
-using headroom::GradientReport;
-using headroom::HysteresisConfig;
-using headroom::HysteresisScale;
-using headroom::LossScaleConfig;
-using support::after;
-using support::message_of;
+using namespace headroom;
+using namespace support;
 
 namespace {
 
@@ -35,32 +30,20 @@ struct Quantized {
 };
 template <class T>
 using equality_t = decltype(std::declval<const T&>() == std::declval<const T&>());
-template <class T>
-using inequality_t = decltype(std::declval<const T&>() != std::declval<const T&>());
-template <class T>
-constexpr bool is_compared = headroom::detail::is_detected_v<equality_t, T>&&
-    headroom::detail::is_detected_v<inequality_t, T>;
-static_assert(is_compared<LossScaleConfig> && is_compared<HysteresisConfig>);
 static_assert(!headroom::detail::is_detected_v<equality_t, Quantized<GradientReport>>);
-static_assert(LossScaleConfig() == LossScaleConfig() &&
-              HysteresisConfig() != HysteresisConfig{{}, 3});
-static_assert(HysteresisConfig() != HysteresisConfig{{1.0F}, 2});
+static_assert(LossScaleConfig() == LossScaleConfig() && LossScaleConfig() != LossScaleConfig{1.0F});
+static_assert(HysteresisConfig() == HysteresisConfig() &&
+              HysteresisConfig() != HysteresisConfig{{}, 3} &&
+              HysteresisConfig() != HysteresisConfig{{1.0F}, 2});
 
 static_assert(after(start, "+++").loss_scale() == 65536.0F);
+static_assert(after(DynamicLossScale(with_bounds(6.0F, 2.0F, 10.0F)), "+").loss_scale() == 10.0F);
 static_assert(start.adjust(GradientReport{false, 1.0}) == start.adjust(false));
 static_assert(start.adjust(GradientReport{true, 0.0}) == start.adjust(true));
 static_assert(start.with_loss_scale(2.0F) != start);
 static_assert(noexcept(start.adjust(true)) && noexcept(start.adjust(GradientReport{})));
 static_assert(std::is_trivially_copyable_v<DynamicLossScale>);
 static_assert(sizeof(DynamicLossScale) - sizeof(LossScaleConfig) <= 16);
-
-/// What a policy has after some steps.
-void check_steps(const DynamicLossScale& policy, const char* steps, float scale,
-                 std::int64_t counter) {
-  INFO(steps);
-  CHECK(after(policy, steps).loss_scale() == scale);
-  CHECK(after(policy, steps).counter() == counter);
-}
 
 }  // namespace
 
@@ -73,30 +56,14 @@ TEST_CASE("DynamicLossScale has the documented defaults, and adjust does not cha
   CHECK(scale == DynamicLossScale());
 }
 
-TEST_CASE(
-    "rules 1 and 2: growth after an interval of finite steps, backoff on every overflow, both "
-    "within bounds") {
-  check_steps(start, "++", 32768.0F, 2);
-  check_steps(start, "+++", 65536.0F, 0);
-  check_steps(start, "++++++", 131072.0F, 0);
-  check_steps(start, "++-", 16384.0F, 0);
-  check_steps(start, "++-+++", 32768.0F, 0);
-  const DynamicLossScale bounded(with_bounds(6.0F, 2.0F, 10.0F));
-  check_steps(bounded, "+", 10.0F, 0);
-  check_steps(bounded, "++", 10.0F, 0);
-  check_steps(bounded, "--", 2.0F, 0);
-}
-
 TEST_CASE("rule 3: the product is formed in double and rounded once") {
   const DynamicLossScale by_a_tenth(LossScaleConfig{1000003.0F, 1, 1.1, 0.1});
   // Of 1100003.3; with floats it would be 1100003.375
-  check_steps(by_a_tenth, "+", 1100003.25F, 0);
-  check_steps(by_a_tenth, "-", static_cast<float>(1000003.0 * 0.1), 0);
+  CHECK(by_a_tenth.adjust(true).loss_scale() == 1100003.25F);
+  CHECK(by_a_tenth.adjust(false).loss_scale() == static_cast<float>(1000003.0 * 0.1));
 }
 
-TEST_CASE(
-    "T3: growth stops at the ceiling; without one growth to Inf keeps the scale, also under "
-    "-ffast-math") {
+TEST_CASE("T3: growth stops at the ceiling; without one growth to Inf keeps the scale") {
   LossScaleConfig config;
   config.growth_interval = 1;
   config.initial_scale = headroom::largest_loss_scale * 0.75F;
@@ -168,8 +135,7 @@ class GrowPatiently {
 }  // namespace
 
 TEST_CASE("growth and backoff may follow a user's rules") {
-  using Patient =
-      headroom::BasicDynamicLossScale<GrowPatiently, headroom::BackOffAfterHysteresis<>>;
+  using Patient = BasicDynamicLossScale<GrowPatiently, BackOffAfterHysteresis<>>;
   static_assert(std::is_same_v<Patient::Config, PatientConfig>);
   static_assert(after(Patient(), "++++").loss_scale() == 65536.0F);
   const Patient scale = Patient().with_settings({{"hysteresis", 3}, {"patience", 1}});
@@ -182,7 +148,7 @@ TEST_CASE("growth and backoff may follow a user's rules") {
   CHECK(message_of([&] {
           (void)scale.with_settings({{"hysteresis", 0}});
         }) == "headroom: hysteresis is 0; it must be at least 1");
-  using Stubborn = headroom::BasicDynamicLossScale<headroom::GrowAfterFiniteSteps, StayPut>;
+  using Stubborn = BasicDynamicLossScale<GrowAfterFiniteSteps, StayPut>;
   CHECK(after(Stubborn(LossScaleConfig{8.0F, 2}), "--++").loss_scale() == 16.0F);
   CHECK(Stubborn::policy_name() == "stay_put");
 }
@@ -205,10 +171,8 @@ TEST_CASE("with_loss_scale changes only the scale, and with_config only the sett
         "headroom: loss_scale is 32768, above max_scale, which is 10");
 }
 
-TEST_CASE(
-    "a counter above the interval grows the scale on the next finite step, and stays at its "
-    "largest value") {
-  headroom::StateDict state = DynamicLossScale().state_dict();
+TEST_CASE("a counter above the interval grows the scale, and stays at its largest value") {
+  StateDict state = DynamicLossScale().state_dict();
   state.set("counter", headroom::detail::largest_counter);
   CHECK(DynamicLossScale::from_state_dict(state).adjust(true).loss_scale() == 65536.0F);
   state.set("growth_interval", headroom::detail::largest_counter + 1);
@@ -225,8 +189,6 @@ TEST_CASE("a policy may be a member initialised by {}") {
   const Trainer trainer = {{}, {}};
   CHECK(trainer.scaler == DynamicLossScale());
 }
-
-// ---- settings ----
 
 namespace {
 

@@ -10,20 +10,16 @@
 #include "support/policies.hpp"
 #include "support/samples.hpp"
 
-using headroom::LossScaleConfig;
-
 namespace {
 
 constexpr support::SetOwnFields backs_off_at_once{1, 0x1p-10, false};
 
 }  // namespace
 
-TEST_CASE(
-    "a scale stays in its range, and only an overflow raises a scale below its floor to the "
-    "floor") {
+TEST_CASE("a scale stays in its range, and only an overflow raises it to its floor") {
   std::mt19937 random(support::seed);
   for (int run = 0; run < 200; ++run) {
-    const LossScaleConfig config = support::random_config(random);
+    const headroom::LossScaleConfig config = support::random_config(random);
     support::for_each_adaptive(config, backs_off_at_once, [&](auto policy) {
       for (int step = 0; step < 100; ++step) {
         const bool finite = random() % 3 != 0;
@@ -44,9 +40,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "an overflow lowers the scale to its floor, or raises it if it was set or started below") {
-  LossScaleConfig config{0.25F};
+TEST_CASE("an overflow lowers the scale to its floor, or raises it to the floor") {
+  headroom::LossScaleConfig config{0.25F};
   config.min_scale = 0.1F;
   support::for_each_adaptive(config, backs_off_at_once, [](const auto& policy) {
     CHECK(policy.adjust(false).loss_scale() == 0.125F);

@@ -1,110 +1,84 @@
-// Policies follow the recorded sequences of tests/golden: the scale after each step and, if
-// recorded, the counters.
 #include <headroom/policy/any.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <type_traits>
 
 #include "support/catch.hpp"
 #include "support/golden.hpp"
 
-using headroom::AnyLossScale;
+using namespace headroom;
 using support::Trace;
-namespace presets = headroom::presets;
 
 namespace {
 
+using Make = std::function<AnyLossScale(const Trace&)>;
+/// Calls a preset with the arguments of a trace that have these names.
+template <class Policy, class... Args>
+Make made_by(Policy (*preset)(Args...), const char* names) {
+  return [=](const Trace& trace) {
+    std::istringstream words(names);
+    std::string name;
+    const auto next = [&] {
+      words >> name;
+      return trace.real(name.c_str());
+    };
+    return std::apply(
+        preset, std::tuple<std::decay_t<Args>...>{static_cast<std::decay_t<Args>>(next())...});
+  };
+}
+const char* const cerebras =
+    "init_scale steps_per_increase min_loss_scale max_loss_scale overflow_tolerance";
+
 struct System {
   const char* name;  ///< of the trace file, and of a policy with the package's defaults
-  AnyLossScale (*policy)(const Trace&);
+  Make policy;
   std::size_t traces = 14;
 };
 const System systems[] = {
     {"apex",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::apex(t.real("scale"), t.real("growth_factor"), t.real("backoff_factor"),
-                            t.whole("growth_interval"), t.whole("hysteresis"));
-     }},
-    {"cerebras_cbfloat16",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::cerebras_cbfloat16(t.real("init_scale"), t.whole("steps_per_increase"),
-                                          t.real("min_loss_scale"), t.real("max_loss_scale"),
-                                          t.real("overflow_tolerance"));
-     }},
-    {"cerebras_fp16",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::cerebras_fp16(t.real("init_scale"), t.whole("steps_per_increase"),
-                                     t.real("min_loss_scale"), t.real("max_loss_scale"),
-                                     t.real("overflow_tolerance"));
-     }},
+     made_by(presets::apex, "scale growth_factor backoff_factor growth_interval hysteresis")},
+    {"cerebras_cbfloat16", made_by(presets::cerebras_cbfloat16, cerebras)},
+    {"cerebras_fp16", made_by(presets::cerebras_fp16, cerebras)},
     {"constant",
-     [](const Trace& t) -> AnyLossScale {
-       return headroom::ConstantLossScale(static_cast<float>(t.real("scale")));
-     },
-     1},
+     [](const Trace& t) { return ConstantLossScale(static_cast<float>(t.real("scale"))); }, 1},
     {"deepspeed",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::deepspeed(t.real("init_scale"), t.real("scale_factor"),
-                                 t.whole("scale_window"), t.real("min_scale"),
-                                 t.whole("delayed_shift"), t.whole("consecutive_hysteresis") != 0);
-     }},
-    {"eformer",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::eformer(t.real("loss_scale"), t.whole("period"), t.real("factor"),
-                               t.real("min_loss_scale"));
-     }},
+     made_by(
+         presets::deepspeed,
+         "init_scale scale_factor scale_window min_scale delayed_shift consecutive_hysteresis")},
+    {"eformer", made_by(presets::eformer, "loss_scale period factor min_loss_scale")},
     {"emily",
-     [](const Trace& t) -> AnyLossScale {
+     [](const Trace& t) {
        return presets::emily(t.real("scale"), 2.0, 0.5, t.whole("growth_interval"));
      },
      20},
-    {"fairseq",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::fairseq(t.real("init_scale"), t.real("scale_factor"),
-                               t.whole("scale_window"), t.real("tolerance"), t.real("threshold"),
-                               t.real("min_loss_scale"));
-     }},
+    {"fairseq", made_by(presets::fairseq,
+                        "init_scale scale_factor scale_window tolerance threshold min_loss_scale")},
     {"flax",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::flax(t.real("growth_factor"), t.real("backoff_factor"),
-                            t.whole("growth_interval"), t.real("scale"), t.real("minimum_scale"));
-     }},
+     made_by(presets::flax, "growth_factor backoff_factor growth_interval scale minimum_scale")},
     {"hysteresis_refill_on_backoff",
-     [](const Trace& t) -> AnyLossScale {
-       headroom::HysteresisConfig config;
+     [](const Trace& t) {
+       HysteresisConfig config;
        config.common.initial_scale = static_cast<float>(t.real("initial_scale"));
        config.common.growth_interval = t.whole("growth_interval");
        config.hysteresis = t.whole("hysteresis");
-       return headroom::BasicHysteresisScale<headroom::RefillOnBackoff>(config);
+       return BasicHysteresisScale<RefillOnBackoff>(config);
      },
      19},
-    {"jmp",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::jmp(t.real("loss_scale"), t.whole("period"), t.real("factor"),
-                           t.real("min_loss_scale"));
-     }},
-    {"keras",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::keras(t.real("initial_scale"), t.whole("dynamic_growth_steps"));
-     }},
+    {"jmp", made_by(presets::jmp, "loss_scale period factor min_loss_scale")},
+    {"keras", made_by(presets::keras, "initial_scale dynamic_growth_steps")},
     {"megatron",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::megatron(t.real("initial_scale"), t.real("min_scale"),
-                                t.real("growth_factor"), t.real("backoff_factor"),
-                                t.whole("growth_interval"), t.whole("hysteresis"));
-     }},
+     made_by(presets::megatron,
+             "initial_scale min_scale growth_factor backoff_factor growth_interval hysteresis")},
     {"paddle",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::paddle(t.real("init_loss_scaling"), t.real("incr_ratio"),
-                              t.real("decr_ratio"), t.whole("incr_every_n_steps"),
-                              t.whole("decr_every_n_nan_or_inf"));
-     }},
-    {"torch",
-     [](const Trace& t) -> AnyLossScale {
-       return presets::torch(t.real("init_scale"), t.real("growth_factor"),
-                             t.real("backoff_factor"), t.whole("growth_interval"));
-     }},
+     made_by(presets::paddle,
+             "init_loss_scaling incr_ratio decr_ratio incr_every_n_steps decr_every_n_nan_or_inf")},
+    {"torch", made_by(presets::torch, "init_scale growth_factor backoff_factor growth_interval")},
 };
 
 /// The number of steps after which the policy has what was recorded.

@@ -1,5 +1,4 @@
 #include <headroom/headroom.hpp>
-#include <headroom/policy/constant.hpp>
 
 #include <map>
 #include <memory>
@@ -10,12 +9,8 @@
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
-#include "support/errors.hpp"
 
-using Catch::Matchers::ContainsSubstring;
-using headroom::GradientReport;
-using headroom::half;
-using headroom::NoOpLossScale;
+using namespace headroom;
 
 namespace {
 
@@ -62,7 +57,7 @@ TEST_CASE("what has no name is moved through") {
   std::vector<float> scaled = no_op.scale(std::move(grads));
   CHECK(scaled.data() == data);
   auto unscaled = no_op.unscale(std::move(scaled));
-  static_assert(std::is_same_v<decltype(unscaled), headroom::Unscaled<std::vector<float>>>);
+  static_assert(std::is_same_v<decltype(unscaled), Unscaled<std::vector<float>>>);
   CHECK(unscaled.grads.data() == data);
   CHECK(unscaled.grads == std::vector<float>{1.0F, 2.0F});
 
@@ -71,7 +66,7 @@ TEST_CASE("what has no name is moved through") {
 }
 
 TEST_CASE("unscale to a dtype returns what other policies return") {
-  const headroom::ConstantLossScale by_1(1.0F);
+  const ConstantLossScale by_1(1.0F);
   Tree tree = small_tree;
   static_assert(
       std::is_same_v<decltype(no_op.unscale<half>(tree)), decltype(by_1.unscale<half>(tree))>);
@@ -106,20 +101,4 @@ TEST_CASE("the check runs where a report is asked for") {
   CHECK(support::bits_of(tree["a"]) == before);
   Tree nothing;
   CHECK(no_op.unscale_in_place(nothing).finite);
-}
-
-TEST_CASE("the other verbs of NoOpLossScale") {
-  std::vector<float> grads = {3.0F, 4.0F};
-  no_op.scale_in_place(grads);
-  no_op.scale_in_place(grads, headroom::sequential);
-  CHECK(grads == std::vector<float>{3.0F, 4.0F});
-
-  std::vector<double> wide(2);
-  CHECK(no_op.unscale_into(grads, wide).max_abs == 4.0);
-  CHECK(wide == std::vector<double>{3.0, 4.0});
-
-  CHECK(no_op.unscale_and_clip_in_place(grads, 10.0).norm == 5.0);
-  CHECK(grads == std::vector<float>{3.0F, 4.0F});
-  CHECK(no_op.unscale_and_clip_in_place(grads, 2.5).norm == 5.0);
-  CHECK(grads == std::vector<float>{1.5F, 2.0F});
 }

@@ -15,7 +15,6 @@ static_assert(presets::emily(0x1p125, 10.0, 0.5, 1).adjust(true).loss_scale() ==
 static_assert(presets::megatron(0x1p125, 1.0, 10.0, 0.5, 1).adjust(true).loss_scale() == 0x1p126F);
 static_assert(after(presets::keras(0x1p125, 1), "+++").loss_scale() == 0x1p126F);
 static_assert(after(presets::keras(0x1p-125), "---").loss_scale() == 0x1p-126F);
-// Eformer's scale is jmp's.
 static_assert(presets::eformer() == presets::jmp());
 static_assert(presets::eformer(1024.0, 5, 3.0, 0.5) == presets::jmp(1024.0, 5, 3.0, 0.5));
 // A growth factor of 1 switches growth off; the counter starts anew.
@@ -56,9 +55,7 @@ TEST_CASE("Cerebras' scale can double on a step that overflowed") {
   CHECK(before.adjust(false).state_dict().at("overflows") == headroom::StateValue(0));
 }
 
-TEST_CASE(
-    "fairseq's share of overflows is computed in double, and its floor is the larger of its two "
-    "settings") {
+TEST_CASE("fairseq's share of overflows is in double, its floor the larger of two settings") {
   const auto policy = presets::fairseq(1024.0, 2.0, 2000, 0.7);
   CHECK(after(policy, "+++------").loss_scale() == 1024.0F);
   CHECK(after(policy, "+++-------").loss_scale() == 512.0F);  // 7 of 10 steps: 0.7

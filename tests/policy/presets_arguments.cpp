@@ -1,5 +1,3 @@
-// Errors for bad arguments of presets have the argument's name, as in the preset's declaration, and
-// its value.
 #include <headroom/policy/presets.hpp>
 
 #include <cstddef>
@@ -18,28 +16,22 @@
 
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
-using headroom::binary64;
-using support::message_of;
-namespace presets = headroom::presets;
+using namespace headroom;
+using namespace support;
 
 namespace {
 
-double real_of(std::uint64_t bits) {
-  double value = 0.0;
-  support::set_bits(value, bits);
-  return value;
-}
 /// Values that every preset rejects, and values that some presets take.
 template <class T>
 std::pair<std::vector<T>, std::vector<T>> bad_and_odd_values() {
   if constexpr (std::is_same_v<T, bool>) {
     return {{}, {false, true}};
   } else if constexpr (std::is_same_v<T, double>) {
-    return {
-        {-1e300, -1.0, -0.1, real_of(binary64::quiet_nan_bits), real_of(binary64::infinity_bits),
-         real_of(binary64::infinity_bits | binary64::sign_mask)},
-        {1e-300, 1e-40, 0.001, 0.5, 0.99999999, 1.0, 1.00000001, 1.1, 3.0, 100.1, 1e4, 1e12, 1e38,
-         2e38, 1e300, 1.7e308}};
+    return {{-1e300, -1.0, -0.1, with_bits(binary64::quiet_nan_bits),
+             with_bits(binary64::infinity_bits),
+             with_bits(binary64::infinity_bits | binary64::sign_mask)},
+            {1e-300, 1e-40, 0.001, 0.5, 0.99999999, 1.0, 1.00000001, 1.1, 3.0, 100.1, 1e4, 1e12,
+             1e38, 2e38, 1e300, 1.7e308}};
   } else {
     return {{-1, std::numeric_limits<T>::min()}, {1, 7, 5000, std::numeric_limits<T>::max()}};
   }
@@ -98,8 +90,7 @@ class Preset {
 
 }  // namespace
 
-TEST_CASE(
-    "a preset takes its system's arguments, and its errors have an argument's name and value") {
+TEST_CASE("a preset takes its system's arguments, and its errors have their names and values") {
   const char* const torch = "init_scale growth_factor backoff_factor growth_interval";
   Preset(presets::torch, torch, {65536.0, 2.0, 0.5, 2000}).check(presets::torch());
   Preset(presets::apex, "scale growth_factor backoff_factor growth_interval hysteresis",

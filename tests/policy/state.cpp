@@ -1,15 +1,12 @@
-// state_dict and from_state_dict of every policy.
 #include <headroom/policy/any.hpp>
 #include <headroom/state/text.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <random>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "support/any_policies.hpp"
 #include "support/bits.hpp"
@@ -19,15 +16,12 @@
 #include "support/samples.hpp"
 
 using Catch::Matchers::ContainsSubstring;
-using headroom::AnyLossScale;
-using headroom::StateDict;
-using headroom::StateValue;
-using support::with_bits;
+using namespace headroom;
 
 namespace {
 
-const double nan_value = with_bits(headroom::binary64::quiet_nan_bits);
-const double infinite = with_bits(headroom::binary64::infinity_bits);
+const double nan_value = support::with_bits(headroom::binary64::quiet_nan_bits);
+const double infinite = support::with_bits(headroom::binary64::infinity_bits);
 
 std::string error_of(const StateDict& dict) {
   return support::message_of([&] { (void)AnyLossScale::from_state_dict(dict); });
@@ -46,7 +40,7 @@ void check_refused(StateDict dict, const std::string& key, const StateValue& val
 template <class Config>
 Config random_settings(std::mt19937& random, float scale) {
   Config config;
-  headroom::LossScaleConfig& common = headroom::detail::loss_scale_config(config);
+  LossScaleConfig& common = headroom::detail::loss_scale_config(config);
   common = support::random_config(random);
   common.max_scale = std::max(common.max_scale, scale);
   support::SetOwnFields{1 + static_cast<std::int32_t>(random() % 5),
@@ -93,9 +87,7 @@ void check_resumes(Policy policy, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE(
-    "a policy read from its state continues as the saved one, for every policy, after any settings "
-    "and steps") {
+TEST_CASE("every policy read from its state continues as the saved one") {
   std::mt19937 random(support::seed);
   for (const AnyLossScale& any : support::every_policy()) {
     support::visit(any, [&](const auto& policy) { check_resumes(policy, random); });
@@ -108,7 +100,7 @@ TEST_CASE(
 
 TEST_CASE("a state has the name of its policy and every setting") {
   const StateDict state =
-      headroom::presets::deepspeed(1024.0, 2.0, 100, 4.0, 3, true).adjust(false).state_dict();
+      presets::deepspeed(1024.0, 2.0, 100, 4.0, 3, true).adjust(false).state_dict();
   CHECK(to_text(state) ==
         "version = 2\npolicy = \"stable_interval_delayed_shift\"\ninitial_scale = "
         "1024.0\ngrowth_interval = 100\n"
@@ -116,8 +108,8 @@ TEST_CASE("a state has the name of its policy and every setting") {
         "8.507059173023462e+37\n"
         "delayed_shift = 3\nconsecutive_hysteresis = true\nloss_scale = 1024.0\ncounter = 0\n"
         "hysteresis_left = 2\n");
-  CHECK(to_text(headroom::NoOpLossScale().state_dict()) == "version = 2\npolicy = \"noop\"\n");
-  CHECK(to_text(headroom::ConstantLossScale(3.0F).state_dict()) ==
+  CHECK(to_text(NoOpLossScale().state_dict()) == "version = 2\npolicy = \"noop\"\n");
+  CHECK(to_text(ConstantLossScale(3.0F).state_dict()) ==
         "version = 2\npolicy = \"constant\"\nloss_scale = 3.0\n");
 }
 
@@ -161,26 +153,24 @@ TEST_CASE("a state of another version, or of another policy, is refused") {
       {"version", 0, "version is 0; it must be at least 1"},
       {"policy", "hysteresis", "policy is \"hysteresis\"; it must be \"dynamic\""}};
   for (const auto& [key, value, message] : all) {
-    StateDict state = headroom::DynamicLossScale().state_dict();
+    StateDict state = DynamicLossScale().state_dict();
     state.set(key, value);
     state.add("new_field", 1);
-    CHECK_THAT(
-        support::message_of([&] { (void)headroom::DynamicLossScale::from_state_dict(state); }),
-        ContainsSubstring(message));
+    CHECK_INVALID(message, DynamicLossScale::from_state_dict(state));
     state.set("policy", "nobody's");
     const std::string of_any = key == std::string("policy")
                                    ? "policy is \"nobody's\", which is none of headroom's"
                                    : message;
     CHECK_THAT(error_of(state), ContainsSubstring(of_any));
   }
-  StateDict number = headroom::DynamicLossScale().state_dict();
+  StateDict number = DynamicLossScale().state_dict();
   number.set("policy", 3);
   CHECK_THAT(error_of(number), ContainsSubstring("policy is 3, which is none of headroom's"));
 }
 
 TEST_CASE("policies differ if any entry of their states differs") {
   for (const AnyLossScale& like : support::every_policy()) {
-    const headroom::GradientReport finite{true, 1.0}, overflow{false, infinite};
+    const GradientReport finite{true, 1.0}, overflow{false, infinite};
     const AnyLossScale policy = like.adjust(finite).adjust(overflow).adjust(finite);
     const StateDict state = policy.state_dict();
     for (const auto& [key, value] : state) {
@@ -207,10 +197,10 @@ TEST_CASE("policies differ if any entry of their states differs") {
 }
 
 TEST_CASE("values that contradict each other are refused") {
-  StateDict state = headroom::presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 3).state_dict();
+  StateDict state = presets::deepspeed(0x1p32, 2.0, 1000, 1.0, 3).state_dict();
   check_refused(state, "hysteresis_left", 0);  // it is at least 1
   check_refused(state, "hysteresis_left", 4);
-  state = headroom::HysteresisScale().state_dict();
+  state = HysteresisScale().state_dict();
   check_refused(state, "hysteresis_left", 3);  // hysteresis is 2
   state.set("max_scale", 1024.0);
   CHECK_THAT(error_of(state),

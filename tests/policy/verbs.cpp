@@ -1,9 +1,4 @@
-// What is a policy, and the verbs of policies, which call the free verbs with the policy's scale.
-// Tests of ops/ test the free verbs. policy/noop.cpp tests that NoOpLossScale returns trees
-// unchanged.
 #include <headroom/headroom.hpp>
-#include <headroom/policy/dynamic.hpp>
-#include <headroom/policy/hysteresis.hpp>
 
 #include <cstddef>
 #include <functional>
@@ -17,9 +12,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 
-using headroom::GradientReport;
-using headroom::half;
-using headroom::is_loss_scale_v;
+using namespace headroom;
 using support::bits_of;
 
 namespace {
@@ -29,7 +22,7 @@ using Floats = std::vector<std::vector<float>>;
 const Halves grads = {{half(3.0F), half(-1.0F)}, {}, {half(0.1F)}};
 const Floats wide_grads = {{3.0F, -1.0F}, {}, {0.1F}};
 
-bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) {
+bool same(const GradientReport& a, const GradientReport& b) {
   return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
 }
 
@@ -43,12 +36,12 @@ void check_verbs(const Policy& policy, const Executor&... executor) {
 
   const auto same_dtype = policy.template unscale<headroom::same_dtype>(grads, executor...);
   const auto expected = headroom::unscale<headroom::same_dtype>(grads, scale);
-  static_assert(std::is_same_v<decltype(same_dtype), const headroom::Unscaled<Halves>>);
+  static_assert(std::is_same_v<decltype(same_dtype), const Unscaled<Halves>>);
   CHECK(same_dtype.grads == expected.grads);
   CHECK(same(same_dtype.report, expected.report));
   const auto wide = policy.unscale(grads, executor...),
              expected_wide = headroom::unscale<float>(grads, scale);
-  static_assert(std::is_same_v<decltype(wide), const headroom::Unscaled<Floats>>);
+  static_assert(std::is_same_v<decltype(wide), const Unscaled<Floats>>);
   CHECK(wide.grads == expected_wide.grads);
   CHECK(same(wide.report, expected_wide.report));
 }
@@ -87,13 +80,15 @@ void check_policy(const Policy& policy) {
 }  // namespace
 
 TEST_CASE("a policy's verbs equal the free verbs with its scale, with and without an executor") {
-  check_policy(headroom::ConstantLossScale(3.0F));
-  check_policy(headroom::DynamicLossScale());
-  check_policy(headroom::AnyLossScale(headroom::ConstantLossScale(41.0F)));
+  check_policy(ConstantLossScale(3.0F));
+  check_policy(DynamicLossScale());
+  check_policy(AnyLossScale(ConstantLossScale(41.0F)));
+  check_verbs_that_write(NoOpLossScale());
+  check_verbs_that_write(NoOpLossScale(), headroom::parallel(2));
 }
 
 TEST_CASE("after adjust the verbs use the new scale") {
-  headroom::HysteresisScale policy({{8.0F}, 1});
+  HysteresisScale policy({{8.0F}, 1});
   CHECK(policy.scale(1.0F) == 8.0F);
   policy = policy.adjust(policy.unscale(std::vector<float>{1.0F, 0.0F}).report).adjust(false);
   CHECK(policy.loss_scale() == 4.0F);
@@ -104,7 +99,7 @@ TEST_CASE("after adjust the verbs use the new scale") {
 namespace {
 
 /// A user's policy: after three overflows in all, the scale stays 1.
-class GivesUp : public headroom::LossScaleVerbs<GivesUp> {
+class GivesUp : public LossScaleVerbs<GivesUp> {
  public:
   [[nodiscard]] float loss_scale() const { return overflows_ < 3 ? 1024.0F : 1.0F; }
   [[nodiscard]] GivesUp adjust(bool grads_finite) const {
@@ -142,17 +137,14 @@ struct TakesOnlyBool {
   [[nodiscard]] TakesOnlyBool adjust(bool) const { return *this; }
 };
 
-static_assert(is_loss_scale_v<headroom::NoOpLossScale> &&
-              is_loss_scale_v<headroom::ConstantLossScale>);
-static_assert(is_loss_scale_v<headroom::DynamicLossScale> &&
-              is_loss_scale_v<headroom::HysteresisScale>);
+static_assert(is_loss_scale_v<NoOpLossScale> && is_loss_scale_v<ConstantLossScale>);
+static_assert(is_loss_scale_v<DynamicLossScale> && is_loss_scale_v<HysteresisScale>);
 static_assert(is_loss_scale_v<GivesUp> && is_loss_scale_v<Plain>);
 
 static_assert(!is_loss_scale_v<int> && !is_loss_scale_v<float> && !is_loss_scale_v<void> &&
               !is_loss_scale_v<std::string>);
-static_assert(!is_loss_scale_v<headroom::LossScaleConfig> && !is_loss_scale_v<GradientReport>);
-static_assert(!is_loss_scale_v<headroom::DynamicLossScale&> &&
-              !is_loss_scale_v<const headroom::DynamicLossScale>);
+static_assert(!is_loss_scale_v<LossScaleConfig> && !is_loss_scale_v<GradientReport>);
+static_assert(!is_loss_scale_v<DynamicLossScale&> && !is_loss_scale_v<const DynamicLossScale>);
 static_assert(!is_loss_scale_v<ScaleIsDouble> && !is_loss_scale_v<AdjustsItself>);
 static_assert(!is_loss_scale_v<ReturnsAnother> && !is_loss_scale_v<TakesOnlyBool>);
 
@@ -170,8 +162,6 @@ TEST_CASE("a user's policy has the verbs of LossScaleVerbs") {
   CHECK(policy.scale(2.0F) == 2.0F);
 }
 
-// ---- what would convert to bool, and temporaries ----
-
 namespace {
 
 template <class Policy, class Argument>
@@ -183,15 +173,14 @@ constexpr bool refuses = !(headroom::detail::is_detected_v<adjust_t, Policy, Arg
 
 template <class... Policies>
 constexpr bool adjust_only_by_bools_and_reports() {
-  return ((adjusts<Policies, bool, bool&, std::vector<bool>::reference, GradientReport,
-                   headroom::GradientNorm> &&
-           refuses<Policies, double, const double&, float, int, std::size_t, const GradientReport*,
-                   std::nullptr_t>)&&...);
+  return (
+      (adjusts<Policies, bool, bool&, std::vector<bool>::reference, GradientReport, GradientNorm> &&
+       refuses<Policies, double, const double&, float, int, std::size_t, const GradientReport*,
+               std::nullptr_t>)&&...);
 }
 static_assert(adjust_only_by_bools_and_reports<
-              headroom::NoOpLossScale, headroom::ConstantLossScale, headroom::DynamicLossScale,
-              headroom::HysteresisScale, headroom::AmaxLossScale, headroom::DeepSpeedLossScale,
-              headroom::CerebrasLossScale, headroom::FairseqLossScale, headroom::AnyLossScale>());
+              NoOpLossScale, ConstantLossScale, DynamicLossScale, HysteresisScale, AmaxLossScale,
+              DeepSpeedLossScale, CerebrasLossScale, FairseqLossScale, AnyLossScale>());
 
 template <class Scaler, class Argument>
 using update_t = decltype(std::declval<Scaler&>().update(std::declval<Argument>()));
@@ -199,26 +188,24 @@ template <class Scaler, class Argument>
 using set_executor_t = decltype(std::declval<Scaler&>().set_executor(std::declval<Argument>()));
 struct Pool {
   [[nodiscard]] static std::size_t concurrency() { return 2; }
-  static void run(std::size_t n, const headroom::Executor::Task& task) {
+  static void run(std::size_t n, const Executor::Task& task) {
     for (std::size_t i = 0; i < n; ++i) task(i);
   }
 };
 using headroom::detail::is_detected_v;
-using Scaler = headroom::GradScaler<>;
+using Scaler = GradScaler<>;
 static_assert(is_detected_v<update_t, Scaler, float> && is_detected_v<update_t, Scaler, double>);
 static_assert(!is_detected_v<update_t, Scaler, bool> &&
               !is_detected_v<update_t, Scaler, const bool&>);
 static_assert(is_detected_v<set_executor_t, Scaler, Pool&> &&
               is_detected_v<set_executor_t, Scaler, const Pool&>);
-static_assert(is_detected_v<set_executor_t, Scaler, headroom::Executor> &&
-              is_detected_v<set_executor_t, Scaler, const headroom::Executor&>);
+static_assert(is_detected_v<set_executor_t, Scaler, Executor> &&
+              is_detected_v<set_executor_t, Scaler, const Executor&>);
 static_assert(!is_detected_v<set_executor_t, Scaler, Pool> &&
               !is_detected_v<set_executor_t, Scaler, const Pool>);
 
 static_assert(!std::is_constructible_v<Scaler, bool> &&
               !std::is_constructible_v<Scaler, double, bool>);
-static_assert(std::is_constructible_v<Scaler, double, double, double, int, bool>);
-static_assert(std::is_constructible_v<Scaler, headroom::DynamicLossScale, bool>);
 
 /// A range of references, as a model's layers() may return by value.
 struct Range {
@@ -250,7 +237,7 @@ struct headroom::tree_traits<Range> {
 
 TEST_CASE("temporary views may be written to") {
   std::vector<float> a = {2.0F, 4.0F}, b = {6.0F};
-  const headroom::ConstantLossScale policy(2.0F);
+  const ConstantLossScale policy(2.0F);
   const auto views = [&] {
     return std::map<std::string, headroom::span<float>>{{"a", a}, {"b", b}};
   };
@@ -267,8 +254,8 @@ TEST_CASE("temporary views may be written to") {
   std::vector<float> two[2] = {{2.0F}, {4.0F}};
   CHECK(policy.unscale_in_place(Range{two, 2}).max_abs == 2.0);
   std::vector<headroom::span<float>> moved = {a, b};
-  headroom::NoOpLossScale().scale_in_place(std::move(moved));
+  NoOpLossScale().scale_in_place(std::move(moved));
   CHECK(moved.size() == 2);
-  headroom::NoOpLossScale().scale_in_place(Views(a));
+  NoOpLossScale().scale_in_place(Views(a));
   policy.scale_in_place(Views(a));
 }

@@ -12,9 +12,7 @@
 #include "support/samples.hpp"
 
 using Catch::Approx;
-using headroom::binary64;
-using headroom::ConstantLossScale;
-using headroom::GradientNorm;
+using namespace headroom;
 using support::bits_of;
 
 namespace {
@@ -40,7 +38,7 @@ TEST_CASE("non-finite gradients are unscaled, not clipped") {
 }
 
 TEST_CASE("clipped trees have the norm asked for, for every scale") {
-  support::for_each_isa([](headroom::Isa) {
+  support::for_each_isa([](Isa) {
     std::mt19937 random(support::seed);
     std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
     for (const float scale : {1.0F, 1024.0F, 3.0F, 0x1p-5F}) {

@@ -10,10 +10,7 @@
 
 using Catch::Matchers::ContainsSubstring;
 using headroom::StateDict;
-using headroom::StateValue;
 using headroom::detail::same_fields;
-using headroom::detail::StateReader;
-using support::message_of;
 using support::with_bits;
 
 namespace {
@@ -41,16 +38,16 @@ struct Fields {
     return state;
   }
   void read(const StateDict& dict) {
-    StateReader reader(dict, "fields");
+    headroom::detail::StateReader reader(dict, "fields");
     reader.read(*this, 100);
     reader.finish();
   }
 };
 
-std::string refused(const char* key, const StateValue& value) {
+std::string refused(const char* key, const headroom::StateValue& value) {
   StateDict dict = Fields().state();
   dict.set(key, value);
-  return message_of([&] { Fields().read(dict); });
+  return support::message_of([&] { Fields().read(dict); });
 }
 
 }  // namespace
@@ -70,61 +67,48 @@ TEST_CASE("written fields are read back") {
   CHECK_FALSE(same_fields(read, other, 100));
 }
 
-TEST_CASE("a field of another type or out of range is an error that names key and value") {
-  CHECK_THAT(refused("real", "text"), ContainsSubstring("real is \"text\"; it must be a number"));
-  CHECK_THAT(refused("real", true), ContainsSubstring("real is true; it must be a number"));
-  CHECK_THAT(refused("real", -1.5), ContainsSubstring("real is -1.5; it must be in [-1, 1]"));
-  CHECK_THAT(refused("real", with_bits(headroom::binary64::quiet_nan_bits)),
-             ContainsSubstring("real is nan"));
-  CHECK_THAT(refused("real", with_bits(~std::uint64_t{0})), ContainsSubstring("nan"));
-  CHECK_THAT(refused("scale", 1e300), ContainsSubstring("scale is 1e+300; it must be in [-3.4"));
-  CHECK_THAT(refused("real", 1.0 + 0x1p-50),
-             ContainsSubstring("real is 1.0000000000000009; it must be in [-1, 1]"));
-  CHECK_THAT(refused("scale", with_bits(headroom::binary64::infinity_bits)),
-             ContainsSubstring("scale is inf"));
-  CHECK_THAT(refused("counter", 101), ContainsSubstring("counter is 101; it must be in [0, 100]"));
-  CHECK_THAT(refused("counter", -1), ContainsSubstring("counter is -1"));
-  CHECK_THAT(refused("counter", 1.5),
-             ContainsSubstring("counter is 1.5; it must be a whole number"));
-  CHECK_THAT(refused("counter", 1e300),
-             ContainsSubstring("counter is 1e+300; it must be a whole number"));
-  CHECK_THAT(refused("small", 256), ContainsSubstring("small is 256; it must be in [0, 255]"));
-  CHECK_THAT(refused("small", -1), ContainsSubstring("small is -1; it must be in [0, 255]"));
-  CHECK_THAT(refused("flag", 2), ContainsSubstring("flag is 2; it must be true or false"));
-  CHECK_THAT(refused("list", 1), ContainsSubstring("list is 1; it must be a list of numbers"));
-  CHECK_THAT(refused("list", std::vector<double>{1.0, 6.0}),
-             ContainsSubstring("list is 6; it must be small"));
-  CHECK_THAT(refused("colour", 3),
-             ContainsSubstring("the key 'colour' is unknown; its value is 3"));
-  CHECK_THAT(refused("policy", "other"),
-             ContainsSubstring("policy is \"other\"; it must be \"fields\""));
-  CHECK(refused("real", 1).empty());
-  CHECK(refused("counter", 1e2).empty());
-  CHECK(refused("flag", 0).empty());
-}
-
-TEST_CASE("the version is checked first, and other versions are refused") {
-  CHECK_THAT(message_of([] { Fields().read({}); }),
-             ContainsSubstring("the state is empty, as that of a disabled"));
-  CHECK_THAT(message_of([] {
-               Fields().read({{"policy", "x"}});
-             }),
-             ContainsSubstring("the key 'version' is missing"));
-  CHECK_THAT(refused("version", 0), ContainsSubstring("version is 0; it must be at least 1"));
-  CHECK_THAT(refused("version", 3),
-             ContainsSubstring("the state of a newer headroom: this one reads up to 2"));
-  CHECK_THAT(refused("version", "1"),
-             ContainsSubstring("version is \"1\"; it must be a whole number"));
-
-  CHECK_THAT(refused("version", 1),
-             ContainsSubstring("version is 1; the state was written by headroom 0.1"));
+TEST_CASE("errors for a bad type, range, key or version name key and value") {
+  struct Refused {
+    const char* key;
+    headroom::StateValue value;
+    const char* message;
+  };
+  const Refused all[] = {
+      {"real", "text", "real is \"text\"; it must be a number"},
+      {"real", true, "real is true; it must be a number"},
+      {"real", -1.5, "real is -1.5; it must be in [-1, 1]"},
+      {"real", with_bits(headroom::binary64::quiet_nan_bits), "real is nan"},
+      {"real", with_bits(~std::uint64_t{0}), "nan"},
+      {"scale", 1e300, "scale is 1e+300; it must be in [-3.4"},
+      {"real", 1.0 + 0x1p-50, "real is 1.0000000000000009; it must be in [-1, 1]"},
+      {"scale", with_bits(headroom::binary64::infinity_bits), "scale is inf"},
+      {"counter", 101, "counter is 101; it must be in [0, 100]"},
+      {"counter", -1, "counter is -1"},
+      {"counter", 1.5, "counter is 1.5; it must be a whole number"},
+      {"counter", 1e300, "counter is 1e+300; it must be a whole number"},
+      {"small", 256, "small is 256; it must be in [0, 255]"},
+      {"small", -1, "small is -1; it must be in [0, 255]"},
+      {"flag", 2, "flag is 2; it must be true or false"},
+      {"list", 1, "list is 1; it must be a list of numbers"},
+      {"list", std::vector<double>{1.0, 6.0}, "list is 6; it must be small"},
+      {"colour", 3, "the key 'colour' is unknown; its value is 3"},
+      {"policy", "other", "policy is \"other\"; it must be \"fields\""},
+      {"version", 0, "version is 0; it must be at least 1"},
+      {"version", 3, "the state of a newer headroom: this one reads up to 2"},
+      {"version", "1", "version is \"1\"; it must be a whole number"},
+      {"version", 1, "version is 1; the state was written by headroom 0.1"}};
+  for (const auto& [key, value, message] : all)
+    CHECK_THAT(refused(key, value), ContainsSubstring(message));
+  CHECK((refused("real", 1) + refused("counter", 1e2) + refused("flag", 0)).empty());
+  CHECK_INVALID("the state is empty, as that of a disabled", Fields().read({}));
+  CHECK_INVALID("the key 'version' is missing", Fields().read({{"policy", "x"}}));
 }
 
 TEST_CASE("a reader of settings leaves missing fields as they are") {
   Fields fields;
-  StateReader read(StateDict{{"small", 9}, {"other", 1}});
+  headroom::detail::StateReader read(StateDict{{"small", 9}, {"other", 1}});
   read.read(fields, 100);
   CHECK(fields.small == 9);
   CHECK(fields.counter == 3);
-  CHECK_THAT(message_of([&] { read.finish(); }), ContainsSubstring("the key 'other' is unknown"));
+  CHECK_INVALID("the key 'other' is unknown", read.finish());
 }

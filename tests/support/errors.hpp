@@ -3,6 +3,17 @@
 #include <stdexcept>
 #include <string>
 
+#include "support/catch.hpp"
+
+/// Checks that the expression after `text` throws a std::invalid_argument (a std::logic_error)
+/// whose message has `text`.
+#define CHECK_INVALID(text, ...)                                \
+  CHECK_THAT(support::message_of([&] { (void)(__VA_ARGS__); }), \
+             Catch::Matchers::ContainsSubstring(text))
+#define CHECK_LOGIC_ERROR(text, ...)                                \
+  CHECK_THAT(support::logic_error_of([&] { (void)(__VA_ARGS__); }), \
+             Catch::Matchers::ContainsSubstring(text))
+
 namespace support {
 
 /// The message of the std::invalid_argument that `f` throws; empty if it throws nothing.

@@ -26,6 +26,17 @@ struct Sgd {
   }
 };
 
+/// An optimizer whose gradients are any tree, which it leaves alone.
+template <class Tree>
+struct Owner {
+  Tree grads;
+  int steps = 0;
+  Tree& gradients() { return grads; }
+  int step() { return ++steps; }
+};
+template <class Tree>
+Owner(Tree) -> Owner<Tree>;
+
 /// An optimizer that gets its gradients as an argument.
 struct Stateless {
   Weights weights;

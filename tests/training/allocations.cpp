@@ -1,5 +1,3 @@
-// A GradScaler's calls, and verbs that read a tree of up to 32 leaves or change it in place,
-// allocate nothing after their first call.
 #include <headroom/headroom.hpp>
 #include <headroom/observe/history.hpp>
 
@@ -47,14 +45,6 @@ std::atomic<std::size_t> allocations{0};  // in all threads, also by other tests
 
 namespace {
 
-/// Does nothing with its gradients.
-struct Empty {
-  std::vector<std::vector<float>> leaves =
-      std::vector<std::vector<float>>(4, std::vector<float>(16, 1.0F));
-  std::vector<std::vector<float>>& gradients() { return leaves; }
-  void step() {}
-};
-
 /// The number of allocations in 20 calls of `f` after the first.
 template <class F>
 std::size_t allocations_after_first(F f) {
@@ -77,7 +67,7 @@ TEST_CASE("allocations are counted, aligned ones and those of other threads, too
 
 TEST_CASE("iterations after the first allocate nothing") {
   headroom::GradScaler<> scaler;
-  Empty one, other;
+  support::Owner one{std::vector(4, support::Weights(16, 1.0F))}, other = one;
   CHECK(allocations_after_first([&] {
           (void)scaler.scale(1.0F);
           (void)scaler.step(one);
@@ -92,7 +82,7 @@ TEST_CASE("iterations after the first allocate nothing") {
           scaler.update();
         }) == 0);
   CHECK(allocations_after_first([&] {
-          one.leaves[1][2] = support::infinity();
+          one.grads[1][2] = support::infinity();
           (void)scaler.scale(1.0F);
           (void)scaler.step(one);  // the path "[1]" fits into a string without an allocation
           scaler.update();
@@ -121,7 +111,7 @@ TEST_CASE("what is not remembered is added up, so that nothing grows if update i
 
 TEST_CASE("the on_floor callback is not copied while gradients are finite") {
   headroom::GradScaler<> scaler;
-  Empty optimizer;
+  support::Owner optimizer{std::vector(4, support::Weights(16, 1.0F))};
   const double large[8] = {};
   scaler.set_on_floor([large](const auto&) { CHECK(large[0] == 0.0); });
   CHECK(allocations_after_first([&] {
@@ -136,8 +126,7 @@ TEST_CASE("a verb in place with two threads allocates nothing") {
             [&] { headroom::scale_in_place(tree, 1.0, headroom::parallel(2)); }) == 0);
 }
 
-TEST_CASE(
-    "a history allocates only if a path is longer than all paths before it in the same slot") {
+TEST_CASE("a history allocates only if a path is longer than all before it in the same slot") {
   headroom::History history(4);
   const headroom::NonFinite place{"a path that is longer than fifteen characters", 0,
                                   headroom::NonFiniteKind::nan, 1, 0};

@@ -5,16 +5,13 @@
 #include <headroom/training/grad_scaler.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/golden.hpp"
@@ -22,48 +19,21 @@
 
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
-using headroom::GradientSums;
-using headroom::GradScaler;
-using headroom::half;
-using headroom::SkipReason;
-using support::infinity;
-using support::logic_error_of;
-using support::Sgd;
-using support::Weights;
-namespace presets = headroom::presets;
+using namespace headroom;
+using namespace support;
 
 namespace {
 
-/// Adds what a backward would add: the gradient of the unscaled loss times the scale in `loss`.
-void backward(float loss, const Weights& true_grads, Weights& grads) {
-  grads.resize(true_grads.size());
-  for (std::size_t i = 0; i < grads.size(); ++i) grads[i] += true_grads[i] * loss;
-}
-
-/// An optimizer whose gradients are any tree.
-template <class Tree>
-struct Owner {
-  Tree grads;
-  int steps = 0;
-  Tree& gradients() { return grads; }
-  int step() { return ++steps; }
-};
-template <class Tree>
-Owner(Tree) -> Owner<Tree>;
-
 const std::string also_update = "; call update or abandon in every iteration";
-const std::string needs_scale = "no loss has been scaled since the last update";
 
 }  // namespace
-
-// ---- an iteration ----
 
 TEST_CASE("step unscales, checks and steps; update adjusts the policy") {
   GradScaler scaler(presets::torch());
   Sgd optimizer{{1.0F, 2.0F}, {}};
   const float loss = scaler.scale(1.0F);
   CHECK(loss == 65536.0F);
-  backward(loss, {0.5F, -1.0F}, optimizer.grads);
+  optimizer.grads = {0.5F * loss, -loss};
   const auto result = scaler.step(optimizer);
   static_assert(std::is_same_v<decltype(result.value), std::optional<int>>);
   CHECK_FALSE(result.skipped);
@@ -105,35 +75,18 @@ TEST_CASE("an exception of an optimizer's step is passed on, and the step counts
   GradScaler<> scaler;
   Throws optimizer{{1.0F}};
   CHECK_THROWS_AS(scaler.step(optimizer), std::runtime_error);
-  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
-             ContainsSubstring("has been stepped"));
+  CHECK_LOGIC_ERROR("has been stepped", scaler.step(optimizer));
   scaler.update();
   CHECK(scaler.policy().counter() == 1);
 }
 
-TEST_CASE("all losses of an iteration have one scale, and its gradients are divided by it") {
-  GradScaler scaler(presets::torch());
-  Sgd optimizer{{1.0F, 1.0F}, {}};
-  backward(scaler.scale(1.0F), {0.5F, 0.0F}, optimizer.grads);
-  scaler.update(1024.0F);  // applies from the next iteration on
-  CHECK(scaler.get_scale() == 1024.0F);
-  backward(scaler.scale(3.0F), {0.0F, 0.25F}, optimizer.grads);
-  const auto result = scaler.step(optimizer);
-  CHECK(result.report.max_abs == 0.75);
-  CHECK(result.loss_scale == 65536.0F);
-  CHECK(optimizer.weights == Weights{0.5F, 0.25F});
-  scaler.update();
-  CHECK(scaler.scale(1.0F) == 1024.0F);
-}
-
 TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
   GradScaler<> scaler;
-  Sgd by_hand{{0.0F, 0.0F}, {}}, by_scaler = by_hand, loose = by_hand;
-  backward(scaler.scale(1.0F), {3.0F, -4.0F}, by_hand.grads);
-  by_scaler.grads = loose.grads = by_hand.grads;
+  Sgd by_hand{{0.0F, 0.0F}, {scaler.scale(3.0F), scaler.scale(-4.0F)}}, by_scaler = by_hand,
+                                                                        loose = by_hand;
   scaler.unscale_(by_hand);
   CHECK(headroom::clip_by_global_norm(by_hand.grads, 1.0).norm == 5.0);  // 163840 before unscaling
-  const headroom::GradientNorm norm = scaler.unscale_and_clip_(by_scaler, 1.0);
+  const GradientNorm norm = scaler.unscale_and_clip_(by_scaler, 1.0);
   CHECK(norm.norm == 5.0);
   CHECK(norm.max_abs == 4.0);
   CHECK(scaler.unscale_and_clip_(loose, 7.0).norm == 5.0);
@@ -147,10 +100,9 @@ TEST_CASE("clipping comes after unscaling, by hand or by the scaler") {
   CHECK_THROWS_AS(scaler.unscale_and_clip_(by_scaler, -1.0), std::invalid_argument);
 }
 
-TEST_CASE(
-    "with a scale below 1, a gradient that unscaling makes Inf is an overflow, clipped or not") {
+TEST_CASE("a gradient that unscaling makes Inf is an overflow, clipped or not") {
   for (const bool clips : {false, true}) {
-    GradScaler scaler(headroom::ConstantLossScale(0.5F));
+    GradScaler scaler(ConstantLossScale(0.5F));
     Sgd optimizer{{0.0F}, {0x1.8p127F}};
     CHECK_FALSE((clips ? scaler.unscale_and_clip_(optimizer, 1.0).finite
                        : scaler.unscale_(optimizer).finite));
@@ -162,7 +114,7 @@ TEST_CASE(
 TEST_CASE("gradients are divided once at every scale, clipped or not") {
   for (const float scale : {0.5F, 1.0F, 2.0F}) {
     for (const double max_norm : {1e9, 2.0}) {
-      GradScaler scaler(headroom::ConstantLossScale{scale});
+      GradScaler scaler(ConstantLossScale{scale});
       Sgd optimizer{{0.0F}, {4.0F * scale}};
       CHECK(scaler.unscale_and_clip_(optimizer, max_norm).norm == 4.0);
       CHECK(optimizer.grads[0] == (max_norm == 2.0 ? 2.0F : 4.0F));
@@ -184,71 +136,62 @@ TEST_CASE("a norm beyond double is an overflow only if gradients are clipped") {
   }
 }
 
-// ---- orders of calls ----
-
 TEST_CASE("calls in the wrong order are logic errors that say what to do, and change nothing") {
   GradScaler<> scaler;
   Sgd optimizer{{1.0F}, {1.0F}};
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }),
-             ContainsSubstring("update: no optimizer has been unscaled or stepped"));
+  CHECK_LOGIC_ERROR("update: no optimizer has been unscaled or stepped", scaler.update());
   scaler.unscale_(optimizer);
   const Weights unscaled = optimizer.grads;
   const std::string twice =
       "this optimizer has been unscaled since the last update; with several micro-batches call it "
       "once, after the last backward" +
       also_update;
-  CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }),
-             ContainsSubstring("unscale_: " + twice));
-  CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(optimizer, 1.0); }),
-             ContainsSubstring("unscale_and_clip_: " + twice));
+  CHECK_LOGIC_ERROR("unscale_: " + twice, scaler.unscale_(optimizer));
+  CHECK_LOGIC_ERROR("unscale_and_clip_: " + twice, scaler.unscale_and_clip_(optimizer, 1.0));
   CHECK(optimizer.grads == unscaled);
   scaler.step(optimizer);
-  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
-             ContainsSubstring("step: this optimizer has been stepped since the last update" +
-                               also_update));
-  CHECK_THAT(logic_error_of([&] { scaler.unscale_(optimizer); }),
-             ContainsSubstring("unscale_: this optimizer has been stepped"));
+  CHECK_LOGIC_ERROR("step: this optimizer has been stepped since the last update" + also_update,
+                    scaler.step(optimizer));
+  CHECK_LOGIC_ERROR("unscale_: this optimizer has been stepped", scaler.unscale_(optimizer));
   CHECK(optimizer.steps == 1);
   scaler.update();
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }), ContainsSubstring("update: no optimizer"));
+  CHECK_LOGIC_ERROR("update: no optimizer", scaler.update());
   scaler.step(optimizer);
   CHECK(optimizer.steps == 2);
 }
 
-TEST_CASE(
-    "after the first call of scale, each iteration must call scale before it unscales gradients") {
+TEST_CASE("after the first call of scale, each iteration must call scale before it unscales") {
   GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 1));
   Sgd a{{1.0F}, {scaler.scale(2.0F)}}, b = a;
   scaler.step(a);
   scaler.update();  // too early
-  CHECK_THAT(logic_error_of([&] { scaler.unscale_and_clip_(b, 1.0); }),
-             ContainsSubstring(needs_scale));
-  CHECK_THAT(logic_error_of([&] { scaler.step_gradients(b.grads, [](Weights&) {}); }),
-             ContainsSubstring(needs_scale));
+  CHECK_LOGIC_ERROR("no loss has been scaled since the last update",
+                    scaler.unscale_and_clip_(b, 1.0));
+  CHECK_LOGIC_ERROR("no loss has been scaled since the last update",
+                    scaler.step_gradients(b.grads, [](Weights&) {}));
   CHECK(b.grads == Weights{2048.0F});
 }
 
 TEST_CASE("a rank without a batch scales a loss of 0, to step by the gradients of the others") {
   GradScaler scaler(presets::torch(1024.0));
-  scaler.set_reducer([](const headroom::GradientSums& sums) { return sums; });
+  scaler.set_reducer([](const GradientSums& sums) { return sums; });
   Sgd optimizer{{3.0F}, {scaler.scale(1.0F)}};
   scaler.step(optimizer);
   scaler.update();
   optimizer.grads = {1024.0F};
-  CHECK_THAT(logic_error_of([&] { scaler.step(optimizer); }),
-             ContainsSubstring(": call scale and backward first, or leave out this step; on a rank "
-                               "without a batch call scale all the same, as in scale(0.0F); "));
+  CHECK_LOGIC_ERROR(
+      ": call scale and backward first, or leave out this step; on a rank "
+      "without a batch call scale all the same, as in scale(0.0F); ",
+      scaler.step(optimizer));
   CHECK(scaler.scale(0.0F) == 0.0F);
   CHECK_FALSE(scaler.step(optimizer).skipped);
   CHECK(optimizer.weights == Weights{1.0F});
 }
 
-TEST_CASE(
-    "an optimizer without gradients is skipped, which changes neither the policy nor other "
-    "optimizers") {
-  for (int call = 0; call < 3; ++call) {
+TEST_CASE("an optimizer without gradients is skipped, which does not change the policy") {
+  for (unsigned call = 0; call < 3; ++call) {
     GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, 2));
-    Owner optimizer{std::vector<Weights>()}, other{std::vector<Weights>{{}, {}}};
+    Owner optimizer{std::vector<Weights>(call)};  // also leaves without elements
     (void)scaler.scale(1.0F);
     if (call == 1) CHECK(scaler.unscale_(optimizer).finite);
     if (call == 2) CHECK(scaler.unscale_and_clip_(optimizer, 1.0).norm == 0.0);
@@ -260,41 +203,19 @@ TEST_CASE(
     CHECK_FALSE(result.nonfinite.has_value());
     scaler.update();
     CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2));
-    // No gradients, so no scale is needed
     CHECK(scaler.step(optimizer).reason == SkipReason::no_gradients);
     scaler.update();
-
-    (void)scaler.scale(1.0F);
-    optimizer.grads = {{}, {1024.0F}};
-    CHECK(scaler.step(other).skipped);
-    CHECK_FALSE(scaler.step(optimizer).skipped);
-    scaler.update();
-    CHECK(scaler.policy() == presets::torch(1024.0, 2.0, 0.5, 2).adjust(true));
-    (void)scaler.scale(1.0F);
-    optimizer.grads = {{infinity()}};
-    CHECK(scaler.step(other).reason == SkipReason::no_gradients);
-    CHECK(scaler.step(optimizer).reason == SkipReason::not_finite);
-    scaler.update();
-    CHECK(scaler.get_scale() == 512.0F);
-    CHECK(optimizer.steps == 1);
-    CHECK(other.steps == 0);
+    CHECK(optimizer.steps == 0);
   }
 }
 
-TEST_CASE(
-    "a temporary optimizer is not remembered, and one that has been unscaled may be moved into "
-    "step") {
+TEST_CASE("a temporary optimizer is not remembered; an unscaled one may be moved into step") {
   GradScaler scaler(presets::torch(1024.0));
-  int steps = 0;
-  struct Adapter {
-    Weights& grads;
-    int& steps;
-    Weights& gradients() { return grads; }
-    void step() { ++steps; }
-  };
   std::vector<Weights> layers(3, Weights{1024.0F});
-  for (Weights& layer : layers) CHECK(scaler.step(Adapter{layer, steps}).report.max_abs == 1.0);
-  CHECK(steps == 3);
+  for (Weights& layer : layers) {
+    const auto result = scaler.step(Owner<Weights&>{layer});
+    CHECK((result.value == 1 && result.report.max_abs == 1.0));
+  }
   Sgd optimizer{{1.0F}, {1024.0F}};
   scaler.unscale_(optimizer);
   scaler.step(std::move(optimizer));
@@ -307,11 +228,7 @@ TEST_CASE(
   CHECK(scaler.policy().counter() == 1);
 }
 
-// ---- step_gradients ----
-
-TEST_CASE(
-    "step_gradients unscales floats and doubles in place, and calls the function if they are "
-    "finite") {
+TEST_CASE("step_gradients unscales floats and doubles in place") {
   GradScaler scaler(presets::torch(1024.0));
   Weights floats{2048.0F};
   std::vector<double> doubles{0x1p40};
@@ -340,9 +257,7 @@ TEST_CASE(
   CHECK(scaler.get_scale() == 512.0F);
 }
 
-TEST_CASE(
-    "step_gradients makes a new tree if gradients are const, and a tree of floats if they are "
-    "narrower") {
+TEST_CASE("step_gradients makes a new tree if gradients are const, of floats if narrower") {
   GradScaler scaler(presets::torch(1024.0));
   const std::vector<std::vector<half>> halves{{half(0x1p-14F)}, {half(2.0F)}};
   const auto expect = [](const std::vector<Weights>& grads) {
@@ -358,9 +273,7 @@ TEST_CASE(
   const std::vector<double> doubles{0x1p300};
   CHECK(scaler.step_gradients(doubles, [](const auto& grads) { return grads[0]; }).value ==
         0x1p290);
-  CHECK(scaler
-            .step_gradients(std::vector<headroom::bfloat16>(1),
-                            [](Weights& grads) { return grads.size(); })
+  CHECK(scaler.step_gradients(std::vector<bfloat16>(1), [](Weights& grads) { return grads.size(); })
             .value == 1);
   const auto overflow =
       scaler.step_gradients(std::vector<half>{half(infinity())}, [](Weights&) { return 1; });
@@ -373,8 +286,6 @@ TEST_CASE(
   scaler.update();
   CHECK(scaler.get_scale() == 512.0F);
 }
-
-// ---- settings ----
 
 TEST_CASE("a disabled scaler neither scales nor skips") {
   GradScaler scaler(presets::torch(), false);
@@ -417,28 +328,18 @@ TEST_CASE("a scaler made with torch's arguments has torch's rule and defaults") 
   CHECK_FALSE(all.is_enabled());
   CHECK(GradScaler<>(1024.0, 4.0).policy() == presets::torch(1024.0, 4.0));
   CHECK(GradScaler<>(0x1p-126).policy() == presets::torch(0x1p-126));
-  CHECK(GradScaler().policy() == headroom::DynamicLossScale());
-  CHECK_FALSE(GradScaler(headroom::ConstantLossScale(2.0F), false).is_enabled());
-  static_assert(!std::is_constructible_v<GradScaler<>, bool>);
-  static_assert(!std::is_constructible_v<GradScaler<headroom::ConstantLossScale>, double>);
-  static_assert(!std::is_constructible_v<GradScaler<headroom::HysteresisScale>, double>);
-  CHECK_THAT(support::message_of([] { (void)GradScaler(0.0); }),
-             ContainsSubstring("init_scale is 0; it must be in"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1e39); }),
-             ContainsSubstring("init_scale is 1e+39"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 0.5); }),
-             ContainsSubstring("growth_factor is 0.5"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 1.0); }),
-             ContainsSubstring("backoff_factor is 1"));
-  CHECK_THAT(support::message_of([] { (void)GradScaler(1.0, 2.0, 0.5, 0); }),
-             ContainsSubstring("growth_interval is 0"));
+  CHECK(GradScaler().policy() == DynamicLossScale());
+  CHECK_FALSE(GradScaler(ConstantLossScale(2.0F), false).is_enabled());
+  static_assert(!std::is_constructible_v<GradScaler<ConstantLossScale>, double>);
+  static_assert(!std::is_constructible_v<GradScaler<HysteresisScale>, double>);
+  CHECK_INVALID("init_scale is 0; it must be in", GradScaler(0.0));
 }
 
 TEST_CASE("a GradScaler takes any policy, and follows torch's recorded sequences") {
   for (const auto& trace : support::golden("torch")) {
-    GradScaler scaler(headroom::AnyLossScale(
-        presets::torch(trace.real("init_scale"), trace.real("growth_factor"),
-                       trace.real("backoff_factor"), trace.whole("growth_interval"))));
+    GradScaler scaler(
+        AnyLossScale(presets::torch(trace.real("init_scale"), trace.real("growth_factor"),
+                                    trace.real("backoff_factor"), trace.whole("growth_interval"))));
     Sgd optimizer{{1.0F}, {1.0F}};
     for (std::size_t step = 0; step < trace.scale.size(); ++step) {
       const bool overflow = trace.overflow[step] != 0.0;
@@ -459,51 +360,38 @@ TEST_CASE("settings are read and set as in torch") {
   scaler.set_backoff_factor(0.25);
   scaler.set_growth_interval(5);
   CHECK(scaler.policy() == presets::torch(65536.0, 3.0, 0.25, 5));
-  CHECK_THAT(support::message_of([&] { scaler.set_growth_factor(0.5); }),
-             ContainsSubstring("growth_factor is 0.5"));
-  CHECK_THAT(support::message_of([&] { scaler.set_growth_interval(0); }),
-             ContainsSubstring("growth_interval is 0"));
+  CHECK_INVALID("growth_factor is 0.5", scaler.set_growth_factor(0.5));
+  CHECK_INVALID("growth_interval is 0", scaler.set_growth_interval(0));
   CHECK_THROWS_AS(scaler.update(0.0F), std::invalid_argument);
-  CHECK_THAT(support::message_of([&] { scaler.load_state_dict({}); }),
-             ContainsSubstring("the key 'version' is missing"));
+  CHECK_INVALID("the key 'version' is missing", scaler.load_state_dict({}));
   CHECK(scaler.policy() == presets::torch(65536.0, 3.0, 0.25, 5));
   GradScaler hysteresis(presets::apex());
   hysteresis.set_growth_interval(7);
   CHECK(hysteresis.policy() == presets::apex(65536.0, 2.0, 0.5, 7));
 }
 
-TEST_CASE(
-    "a GradScaler of AnyLossScale runs if its policy has no settings, and reading or setting one "
-    "is an error") {
-  for (const headroom::AnyLossScale& policy :
-       {headroom::AnyLossScale(headroom::NoOpLossScale()),
-        headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))}) {
-    GradScaler<headroom::AnyLossScale> scaler(policy);
+TEST_CASE("a GradScaler of AnyLossScale runs without settings; to read or set one is an error") {
+  for (const AnyLossScale& policy :
+       {AnyLossScale(NoOpLossScale()), AnyLossScale(ConstantLossScale(8.0F))}) {
+    GradScaler<AnyLossScale> scaler(policy);
     int at_floor = 0;
-    scaler.set_on_floor([&](const headroom::AnyLossScale&) { ++at_floor; });
+    scaler.set_on_floor([&](const AnyLossScale&) { ++at_floor; });
     Sgd optimizer{{1.0F}, {infinity()}};
     CHECK(scaler.step(optimizer).skipped);
     scaler.update();
     CHECK(at_floor == 0);
     CHECK(scaler.policy() == policy);
     const std::string none = ": the policy '" + policy.policy_name() + "' has none";
-    CHECK_THAT(logic_error_of([&] { (void)scaler.get_growth_factor(); }),
-               ContainsSubstring("config" + none));
-    CHECK_THAT(logic_error_of([&] { scaler.set_growth_interval(3); }),
-               ContainsSubstring("config" + none));
+    CHECK_LOGIC_ERROR("config" + none, scaler.get_growth_factor());
+    CHECK_LOGIC_ERROR("config" + none, scaler.set_growth_interval(3));
+    const bool is_noop = policy.policy_name() == "noop";
+    if (is_noop) CHECK_LOGIC_ERROR("the policy 'noop' has none", scaler.update(4.0F));
+    if (!is_noop) scaler.update(4.0F);
+    CHECK(scaler.get_scale() == (is_noop ? 1.0F : 4.0F));
   }
-  GradScaler<headroom::AnyLossScale> constant{
-      headroom::AnyLossScale(headroom::ConstantLossScale(8.0F))};
-  constant.update(4.0F);
-  CHECK(constant.get_scale() == 4.0F);
-  GradScaler<headroom::AnyLossScale> noop{headroom::AnyLossScale(headroom::NoOpLossScale())};
-  CHECK_THAT(logic_error_of([&] { noop.update(4.0F); }),
-             ContainsSubstring("the policy 'noop' has none"));
 }
 
-TEST_CASE(
-    "set_policy applies from the next iteration on, and the current one does not adjust the new "
-    "policy") {
+TEST_CASE("set_policy applies from the next iteration on; the current one does not adjust it") {
   for (const bool scales : {true, false}) {
     GradScaler scaler(presets::torch(1024.0));
     Sgd a{{1.0F}, {infinity()}}, b{{1.0F}, {1024.0F}};
@@ -547,7 +435,7 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   overflow();  // without a callback training continues
   overflow();
   CHECK(scaler.get_scale() == 1.0F);
-  scaler.set_on_floor([&](const headroom::DynamicLossScale& policy) {
+  scaler.set_on_floor([&](const DynamicLossScale& policy) {
     ++calls;
     CHECK(policy.loss_scale() == 1.0F);
     if (calls == 2) throw std::runtime_error("the training has diverged");
@@ -563,8 +451,7 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   scaler.update();
   CHECK(calls == 1);
   CHECK_THROWS_AS(overflow(), std::runtime_error);
-  CHECK_THAT(logic_error_of([&] { scaler.update(); }),
-             ContainsSubstring("update: no optimizer"));  // the update before was complete
+  CHECK_LOGIC_ERROR("update: no optimizer", scaler.update());  // the update before was complete
   scaler.update(4.0F);
   (void)scaler.scale(1.0F);
   scaler.update(1.0F);  // after the loss was scaled, so its overflow is not at the floor
@@ -572,18 +459,12 @@ TEST_CASE("on_floor is called for an overflow at the floor, after the update") {
   CHECK(calls == 2);
 }
 
-TEST_CASE(
-    "gradients of an optimizer that waits for its step are refused for another object, and nothing "
-    "is changed") {
-  struct Adapter {
-    Weights& grads;
-    Weights& gradients() { return grads; }
-    void step() {}
-  };
+TEST_CASE("gradients of an optimizer that waits for its step are refused for another object") {
+  using Adapter = Owner<Weights&>;
   GradScaler<> scaler(4.0);
   Weights grads{8.0F, 4.0F};
   const auto is_refused = [&](auto call) {
-    CHECK_THAT(logic_error_of(call),
+    CHECK_THAT(support::logic_error_of(call),
                ContainsSubstring(
                    "have been unscaled already, for an optimizer that has not been stepped"));
     CHECK(grads == Weights{2.0F, 1.0F});
@@ -620,9 +501,7 @@ struct FailingPool {
     for (std::size_t i = 0; i < n; ++i) task(i);
   }
 };
-TEST_CASE(
-    "gradients that were measured but not unscaled, because the second pass threw, count as an "
-    "overflow") {
+TEST_CASE("gradients count as an overflow if the pass after the measurement threw") {
   for (const double max_norm : {1e30, 1e-3}) {
     const FailingPool pool;
     GradScaler<> scaler;

@@ -21,24 +21,15 @@
 
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
-using headroom::GradientNorm;
-using headroom::GradientSums;
-using headroom::GradScaler;
+using namespace headroom;
 using headroom::detail::RankMessage;
-using support::bits_of;
-using support::infinity;
-using support::Weights;
+using namespace support;
 
 namespace {
 
 constexpr std::uint64_t infinity_bits = headroom::binary64::infinity_bits;
 
-struct Shard {
-  std::vector<Weights> grads;
-  std::vector<Weights>& gradients() { return grads; }
-  int step() { return ++steps; }
-  int steps = 0;
-};
+using Shard = Owner<std::vector<Weights>>;
 
 /// The sums of two ranks with different gradients.
 GradientSums combined(const GradientSums& a, const GradientSums& b) {
@@ -55,7 +46,7 @@ std::string error_of(const std::vector<std::uint64_t>& digests) {
   for (const std::uint64_t digest : digests) ranks.emplace_back(GradientSums(), digest, 1);
   try {
     (void)headroom::detail::sums_of(ranks, 1);
-  } catch (const headroom::ReductionError& error) {
+  } catch (const ReductionError& error) {
     return error.what();
   }
   return "";
@@ -84,7 +75,7 @@ TEST_CASE("messages of ranks give the largest magnitude and the sum in the order
     REQUIRE(bits_of(all.max_abs) == bits_of(expected.max_abs));
     REQUIRE(bits_of(all.sum_of_squares) == bits_of(expected.sum_of_squares / 4.0));
     ranks.emplace_back(GradientSums(), digest ^ (std::uint64_t{1} << random() % 64), 4);
-    REQUIRE_THROWS_AS((void)headroom::detail::sums_of(ranks, 4), headroom::ReductionError);
+    REQUIRE_THROWS_AS((void)headroom::detail::sums_of(ranks, 4), ReductionError);
   }
   for (const GradientSums& here :
        {GradientSums{true, std::numeric_limits<double>::quiet_NaN(), 0.0},
@@ -96,9 +87,7 @@ TEST_CASE("messages of ranks give the largest magnitude and the sum in the order
   }
 }
 
-TEST_CASE(
-    "the error for ranks out of step names them, and the number of replicas must divide the number "
-    "of ranks") {
+TEST_CASE("errors name ranks out of step; replicas must divide the number of ranks") {
   CHECK(error_of({3, 3, 3}).empty());
   CHECK_THAT(error_of({3, 3, 4}),
              ContainsSubstring("out of step: 1 of 3 differ from rank 0, the first is rank 2;"));
@@ -213,7 +202,7 @@ TEST_CASE("if the reducer throws, the gradients count as an overflow until the i
       [](const GradientSums&) -> GradientSums { throw std::runtime_error("timeout"); });
   Shard optimizer{{{scaler.scale(1.0F)}}};
   CHECK_THROWS_AS(scaler.unscale_and_clip_(optimizer, 0.5), std::runtime_error);
-  CHECK(scaler.step(optimizer).reason == headroom::SkipReason::not_finite);
+  CHECK(scaler.step(optimizer).reason == SkipReason::not_finite);
   scaler.update();
   CHECK(scaler.get_scale() == 512.0F);
   scaler.set_reducer(nullptr);
@@ -222,7 +211,7 @@ TEST_CASE("if the reducer throws, the gradients count as an overflow until the i
 }
 
 TEST_CASE("an overflow by unscaling is found before the reducer is called") {
-  GradScaler scaler(headroom::ConstantLossScale(0.5F));
+  GradScaler scaler(ConstantLossScale(0.5F));
   scaler.set_reducer([](const GradientSums& here) {
     CHECK_FALSE(here.finite);
     return here;
@@ -248,7 +237,7 @@ TEST_CASE("a reducer's NaN, Inf or negative sum is an overflow") {
 
 TEST_CASE("a disabled scaler also clips by the norm of all ranks") {
   Shard optimizer{{{3.0F, 4.0F}}};
-  GradScaler scaler(headroom::DynamicLossScale(), false);
+  GradScaler scaler(DynamicLossScale(), false);
   scaler.set_reducer([](const GradientSums& here) { return combined(here, {true, 12.0, 144.0}); });
   const GradientNorm found = scaler.unscale_and_clip_(optimizer, 6.5);
   CHECK((found.norm == 13.0 && found.max_abs == 12.0));
@@ -284,7 +273,7 @@ TEMPLATE_TEST_CASE(
     const float scale = enabled ? 1024.0F : 1.0F;
     TestType optimizer;
     optimizer.grads = {{12.0F * scale}, {3.0F * scale, 4.0F * scale}};
-    GradScaler scaler(headroom::ConstantLossScale(1024.0F), enabled);
+    GradScaler scaler(ConstantLossScale(1024.0F), enabled);
     scaler.set_reducer([&](const GradientSums& here) {
       CHECK(here.sum_of_squares == Approx(25.0).epsilon(1e-12));
       CHECK(here.max_abs == 12.0);
@@ -354,14 +343,12 @@ TEST_CASE("the digest changes with everything that a decision depends on, and wi
         }) != after([](auto& scaler) { scaler.update(2.0F * scaler.get_scale()); }));
 }
 
-TEST_CASE(
-    "all_reduce gives a policy the report of all ranks; a policy without states is compared by its "
-    "scale") {
+TEST_CASE("all_reduce gives a policy the report of all ranks, and compares their policies") {
   struct Own {
     float s = 8.0F;
     [[nodiscard]] float loss_scale() const { return s; }
     [[nodiscard]] Own adjust(bool) const { return {s / 2.0F}; }
-    [[nodiscard]] Own adjust(const headroom::GradientReport&) const { return {s / 2.0F}; }
+    [[nodiscard]] Own adjust(const GradientReport&) const { return {s / 2.0F}; }
   };
   Digests digests;
   const auto reducer = [&](const GradientSums& here, std::uint64_t digest) {
@@ -371,11 +358,8 @@ TEST_CASE(
   const Own own;
   const GradientNorm norm = all_reduce(GradientNorm{{true, 4.0}, 5.0}, reducer, own);
   CHECK((norm.finite && norm.max_abs == 12.0 && norm.norm == 13.0));
-  CHECK(all_reduce(headroom::GradientReport{true, 14.0}, reducer, own.adjust(true)).max_abs ==
-        14.0);
-  CHECK_FALSE(
-      all_reduce(headroom::GradientReport{false, 14.0}, reducer, headroom::AnyLossScale(own))
-          .finite);
+  CHECK(all_reduce(GradientReport{true, 14.0}, reducer, own.adjust(true)).max_abs == 14.0);
+  CHECK_FALSE(all_reduce(GradientReport{false, 14.0}, reducer, AnyLossScale(own)).finite);
   CHECK(digests[1] != digests[0]);
   CHECK(digests[2] == digests[0]);
 }

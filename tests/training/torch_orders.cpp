@@ -16,9 +16,7 @@
 #include "support/optimizers.hpp"
 #include "support/samples.hpp"
 
-using headroom::GradScaler;
-using headroom::SkipReason;
-namespace presets = headroom::presets;
+using namespace headroom;
 
 namespace {
 
@@ -144,7 +142,7 @@ int refused_in(std::mt19937& random, bool scales) {
   GradScaler scaler(presets::torch(1024.0, 2.0, 0.5, growth_interval));
   std::array<Optimizer, optimizers> ours{};
   Torch torch;
-  headroom::StateDict saved = scaler.state_dict();
+  StateDict saved = scaler.state_dict();
   double saved_scale = 1024.0;
   int saved_tracker = 0, refused = 0;
   for (int call = 0; call < 40; ++call) {
