@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "support/catch.hpp"
+
 namespace support {
 
 /// The message of the std::invalid_argument that `f` throws; empty if it throws nothing.
@@ -31,3 +33,8 @@ std::string logic_error_of(F f) {
 }
 
 }  // namespace support
+
+/// The message of the std::invalid_argument that the expression throws.
+#define MESSAGE_OF(...) support::message_of([&] { (void)(__VA_ARGS__); })
+#define CHECK_REFUSED(words, ...) \
+  CHECK_THAT(MESSAGE_OF(__VA_ARGS__), Catch::Matchers::ContainsSubstring(words))
