@@ -5,17 +5,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
-#include <string>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
+using namespace support;
 using namespace headroom;
 using namespace headroom::detail;
-using support::hex;
-using support::Mismatches;
 
 namespace {
 
@@ -23,18 +21,17 @@ namespace {
 /// Values nearer to the number that would follow the largest finite one overflow.
 template <class Format>
 typename Format::bits_type nearest_by_search(const std::vector<long double>& magnitudes,
-                                             const support::Number& x) {
+                                             const Number& x) {
   using Bits = typename Format::bits_type;
-  const long double target = x.negative ? -support::to_long_double(x) : support::to_long_double(x);
+  const long double target = x.negative ? -to_long_double(x) : to_long_double(x);
   const auto sign = x.negative ? Format::sign_mask : Bits{0};
   const auto above = std::upper_bound(magnitudes.begin(), magnitudes.end(), target);
   const auto upper = static_cast<std::uint32_t>(above - magnitudes.begin()), lower = upper - 1;
-  if (lower > Format::largest_finite_bits)
-    return static_cast<Bits>(sign | support::overflow<Format>());
+  if (lower > Format::largest_finite_bits) return static_cast<Bits>(sign | overflow<Format>());
   const long double to_lower = target - magnitudes[lower], to_upper = magnitudes[upper] - target;
   const bool up = to_upper < to_lower || (to_upper == to_lower && upper % 2 == 0);
   if (up && lower == Format::largest_finite_bits)
-    return static_cast<Bits>(sign | support::overflow<Format>());
+    return static_cast<Bits>(sign | overflow<Format>());
   return static_cast<Bits>(sign | (up ? upper : lower));
 }
 
@@ -44,42 +41,39 @@ typename To::bits_type cast_by_search(const std::vector<long double>& magnitudes
                                       typename From::bits_type bits) {
   const auto sign =
       static_cast<typename To::bits_type>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
-  if (support::is_finite<From>(bits))
-    return nearest_by_search<To>(magnitudes, support::decode<From>(bits));
+  if (is_finite<From>(bits)) return nearest_by_search<To>(magnitudes, decode<From>(bits));
   const bool is_nan = support::is_nan<From>(bits);
-  return static_cast<typename To::bits_type>(
-      sign | (is_nan ? To::quiet_nan_bits : support::overflow<To>()));
+  return static_cast<typename To::bits_type>(sign | (is_nan ? To::quiet_nan_bits : overflow<To>()));
 }
 
 /// The same for saturating casts.
 template <class From, class To>
 typename To::bits_type saturated(typename From::bits_type source, typename To::bits_type result) {
-  if (support::is_finite<To>(result) || support::is_nan<From>(source)) return result;
+  if (is_finite<To>(result) || is_nan<From>(source)) return result;
   return static_cast<typename To::bits_type>((result & To::sign_mask) | To::largest_finite_bits);
 }
 
 }  // namespace
 
 TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using Format = typename decltype(type)::type::format;
-    const auto magnitudes = support::all_magnitudes<Format>();
-    std::mt19937 random(support::seed);
+    const auto magnitudes = all_magnitudes<Format>();
+    std::mt19937 random(seed);
     Mismatches wrong, wrong_reference;
-    for (int i = 0; i < support::cases(300'000); ++i) {
-      const auto wide = support::random_finite_bits<binary32>(random);
-      const auto number = support::decode<binary32>(wide);
+    for (int i = 0; i < cases(300'000); ++i) {
+      const auto wide = random_finite_bits<binary32>(random);
+      const auto number = decode<binary32>(wide);
       const auto expected = nearest_by_search<Format>(magnitudes, number);
       wrong.expect(convert_bits<binary32, Format>(wide) == expected,
                    [&] { return hex(wide) + " to " + hex(expected); });
-      wrong_reference.expect(support::nearest<Format>(number) == expected,
-                             [&] { return hex(wide); });
+      wrong_reference.expect(nearest<Format>(number) == expected, [&] { return hex(wide); });
       // Doubles in the middle of the format's range, because most random patterns of double would
       // become 0 or Inf.
-      auto middle = support::decode<binary64>(support::random_finite_bits<binary64>(random));
+      auto middle = decode<binary64>(random_finite_bits<binary64>(random));
       middle.exponent = static_cast<int>(random() % (2U * Format::bias + 20U)) - Format::bias -
                         Format::mantissa_bits - 8 - 52;
-      const auto of_middle = support::nearest<binary64>(middle);
+      const auto of_middle = nearest<binary64>(middle);
       wrong.expect(convert_bits<binary64, Format>(of_middle) ==
                        nearest_by_search<Format>(magnitudes, middle),
                    [&] { return hex(of_middle); });
@@ -92,24 +86,23 @@ TEST_CASE("narrowing finds the nearest value by definition", "[dtype]") {
 TEST_CASE(
     "every pattern of every narrow format to every format of up to 16 bits, saturating and not",
     "[dtype]") {
-  support::for_each_storage_float([](auto from) {
-    support::for_each_storage_float([](auto to) {
+  for_each_storage_float([](auto from) {
+    for_each_storage_float([](auto to) {
       using From = typename decltype(from)::type::format;
       using To = typename decltype(to)::type::format;
-      const auto magnitudes = support::all_magnitudes<To>();
+      const auto magnitudes = all_magnitudes<To>();
       Mismatches wrong;
-      for (const auto bits : support::sample_bits<From>()) {
+      for (const auto bits : sample_bits<From>()) {
         const auto expected = cast_by_search<From, To>(magnitudes, bits);
-        const bool right = support::same_bits<To>(convert_bits<From, To>(bits), expected);
+        const bool right = same_bits<To>(convert_bits<From, To>(bits), expected);
         const auto narrow = convert_bits<From, saturating<To>>(bits);
-        wrong.expect(right && support::same_bits<To>(narrow, saturated<From, To>(bits, expected)),
-                     [&] {
-                       return hex(bits) + " became " + hex(convert_bits<From, To>(bits)) +
-                              ", saturated " + hex(narrow);
-                     });
+        wrong.expect(right && same_bits<To>(narrow, saturated<From, To>(bits, expected)), [&] {
+          return hex(bits) + " became " + hex(convert_bits<From, To>(bits)) + ", saturated " +
+                 hex(narrow);
+        });
       }
-      INFO(support::name_of<typename decltype(from)::type>()
-           << " to " << support::name_of<typename decltype(to)::type>());
+      INFO(name_of<typename decltype(from)::type>()
+           << " to " << name_of<typename decltype(to)::type>());
       CHECK(wrong.first() == "");
     });
   });
@@ -117,12 +110,12 @@ TEST_CASE(
 
 // The numbers of double include those just above a midpoint that would be the midpoint as floats.
 TEST_CASE("every boundary between two neighbours, from float and from double", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using Format = typename decltype(type)::type::format;
-    support::for_each_type<binary32, binary64>([](auto wide) {
+    for_each_type<binary32, binary64>([](auto wide) {
       using Wide = typename decltype(wide)::type;
       Mismatches wrong;
-      for (const auto& boundary : support::boundaries<Wide, Format>()) {
+      for (const auto& boundary : boundaries<Wide, Format>()) {
         const auto narrow = convert_bits<Wide, saturating<Format>>(boundary.wide);
         wrong.expect(convert_bits<Wide, Format>(boundary.wide) == boundary.nearest &&
                          narrow == saturated<Wide, Format>(boundary.wide, boundary.nearest),
@@ -159,15 +152,15 @@ TEST_CASE("an integer of more digits than a double has is rounded once, too", "[
 
 TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf where there is one",
           "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
-    static_assert(support::is_nan<Format>(convert_bits<binary32, Format>(0x7FFFFFFF)),
+    static_assert(is_nan<Format>(convert_bits<binary32, Format>(0x7FFFFFFF)),
                   "adding a rounding bit would make this -0");
-    static_assert(support::is_nan<Format>(convert_bits<binary32, Format>(0xFFFFFFFF)));
-    static_assert(support::is_nan<Format>(convert_bits<binary32, Format>(0x7F800001)),
+    static_assert(is_nan<Format>(convert_bits<binary32, Format>(0xFFFFFFFF)));
+    static_assert(is_nan<Format>(convert_bits<binary32, Format>(0x7F800001)),
                   "its payload would be cut to that of Inf");
-    static_assert(support::is_nan<Format>(convert_bits<binary64, Format>(0x7FF0000000000001)));
+    static_assert(is_nan<Format>(convert_bits<binary64, Format>(0x7FF0000000000001)));
     static_assert(convert_bits<binary32, Format>(0x7F800000) == Format::overflow_bits);
     static_assert(convert_bits<binary64, Format>(0xFFF0000000000000) ==
                   (Format::overflow_bits | Format::sign_mask));
@@ -177,7 +170,7 @@ TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf where there
       for (const std::uint32_t sign : {0U, 0x80000000U}) {
         const auto narrow = convert_bits<binary32, Format>(sign | 0x7F800000U | payload);
         const bool right =
-            support::is_nan<Format>(narrow) && ((narrow & Format::sign_mask) != 0) == (sign != 0);
+            is_nan<Format>(narrow) && ((narrow & Format::sign_mask) != 0) == (sign != 0);
         wrong.expect(right, [&] { return hex(sign | payload) + " became " + hex(narrow); });
       }
     }
@@ -187,17 +180,15 @@ TEST_CASE("a NaN stays a NaN whatever its payload, and Inf stays Inf where there
 
 TEST_CASE("float and double to each other as the language converts them", "[dtype]") {
   Mismatches wrong;
-  for (const std::uint32_t bits : support::sample_bits<binary32>()) {
-    const auto expected = support::nearest<binary64>(support::decode<binary32>(bits));
-    wrong.expect(
-        !support::is_finite<binary32>(bits) || convert_bits<binary32, binary64>(bits) == expected,
-        [&] { return hex(bits); });
+  for (const std::uint32_t bits : sample_bits<binary32>()) {
+    const auto expected = nearest<binary64>(decode<binary32>(bits));
+    wrong.expect(!is_finite<binary32>(bits) || convert_bits<binary32, binary64>(bits) == expected,
+                 [&] { return hex(bits); });
   }
-  for (const std::uint64_t bits : support::sample_bits<binary64>()) {
-    const auto expected = support::nearest<binary32>(support::decode<binary64>(bits));
-    wrong.expect(
-        !support::is_finite<binary64>(bits) || convert_bits<binary64, binary32>(bits) == expected,
-        [&] { return hex(bits); });
+  for (const std::uint64_t bits : sample_bits<binary64>()) {
+    const auto expected = nearest<binary32>(decode<binary64>(bits));
+    wrong.expect(!is_finite<binary64>(bits) || convert_bits<binary64, binary32>(bits) == expected,
+                 [&] { return hex(bits); });
   }
   CHECK(wrong.first() == "");
 }
@@ -209,24 +200,22 @@ static_assert(convert_bits<binary64, binary32>(0x47EFFFFFF0000000) == 0x7F800000
               "the tie above the largest float");
 
 TEST_CASE("a conversion that saturates stops at the largest finite value", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
-    using headroom::saturate;
     constexpr T largest = std::numeric_limits<T>::max();
     static_assert(T(3.4e38, saturate) == largest && T(-3.4e38F, saturate) == -largest);
     static_assert(T(1e300, saturate) == largest && T(-1e300, saturate) == -largest);
     static_assert(T(1.0F, saturate) == T(1.0F) && T(-0.0, saturate).bits() == T::format::sign_mask);
     static_assert(T(7, saturate) == T(7) && T(-7, saturate) == T(-7));
     float infinity = 0.0F, nan = 0.0F;
-    support::set_bits(infinity, binary32::infinity_bits);
-    support::set_bits(nan, binary32::quiet_nan_bits);
+    set_bits(infinity, binary32::infinity_bits);
+    set_bits(nan, binary32::quiet_nan_bits);
     CHECK(T(infinity, saturate) == largest);
-    CHECK(support::is_nan<typename T::format>(T(nan, saturate).bits()));
+    CHECK(is_nan<typename T::format>(T(nan, saturate).bits()));
   });
-  static_assert(half(65520, headroom::saturate).bits() == 0x7BFF &&
-                half(-70000, headroom::saturate).bits() == 0xFBFF);
+  static_assert(half(65520, saturate).bits() == 0x7BFF && half(-70000, saturate).bits() == 0xFBFF);
   static_assert(!std::is_convertible_v<float, half> &&
-                !std::is_constructible_v<half, long double, headroom::saturate_t>);
+                !std::is_constructible_v<half, long double, saturate_t>);
 }
 
 static_assert(shift_right_to_nearest_even(5, 0) == 5 && shift_right_to_nearest_even(5, -2) == 20);

@@ -2,7 +2,6 @@
 // bits that are kept as integers.
 #include <headroom/dtype/half.hpp>
 
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 
+using namespace support;
 using namespace headroom;
 
 namespace {
@@ -33,9 +33,8 @@ constexpr bool is_storage() {
   static_assert(std::is_trivially_destructible_v<T> && std::is_nothrow_constructible_v<T, float>);
   static_assert(!std::is_convertible_v<float, T> && !std::is_convertible_v<T, float>,
                 "only explicitly");
-  static_assert(
-      !headroom::detail::is_detected_v<sum_t, T> && headroom::detail::is_detected_v<sum_t, float>,
-      "no arithmetic");
+  static_assert(!detail::is_detected_v<sum_t, T> && detail::is_detected_v<sum_t, float>,
+                "no arithmetic");
   static_assert(Limits::is_specialized && Limits::is_signed && !Limits::is_integer &&
                 !Limits::is_exact && Limits::radix == 2);
   static_assert(Limits::is_bounded && !Limits::is_modulo && !Limits::traps &&
@@ -50,7 +49,7 @@ constexpr bool is_storage() {
   static_assert(Limits::lowest() == -Limits::max() &&
                 Limits::infinity().bits() == Format::overflow_bits);
   static_assert(Limits::quiet_NaN().bits() == Format::quiet_nan_bits &&
-                support::is_nan<Format>(Limits::signaling_NaN().bits()));
+                is_nan<Format>(Limits::signaling_NaN().bits()));
   static_assert(!Limits::has_signaling_NaN ||
                 (Limits::signaling_NaN().bits() & (Format::mantissa_mask + 1U) / 2) == 0);
   static_assert(std::numeric_limits<const T>::digits == Limits::digits,
@@ -192,22 +191,21 @@ static_assert(std::is_same_v<Bfloat16<void>, span<bfloat16>> &&
 }  // namespace
 
 TEST_CASE("the NaN of e4m3 has two patterns", "[dtype]") {
-  CHECK(support::bits_of(static_cast<float>(float8_e4m3::from_bits(0x7F))) == 0x7FC00000U);
-  CHECK(support::bits_of(static_cast<float>(float8_e4m3::from_bits(0xFF))) == 0xFFC00000U);
+  CHECK(bits_of(static_cast<float>(float8_e4m3::from_bits(0x7F))) == 0x7FC00000U);
+  CHECK(bits_of(static_cast<float>(float8_e4m3::from_bits(0xFF))) == 0xFFC00000U);
 }
 
 TEST_CASE("bits kept as integers are unscaled where they lie") {
   std::vector<std::uint16_t> bits = {half(8.0F).bits(), half(-2.0F).bits(), half(1.0F).bits()};
-  const headroom::ConstantLossScale two(2.0F);
-  CHECK(two.unscale_in_place<headroom::allow_fp16_gradients>(as_half(bits.data(), 2)).max_abs ==
-        4.0);
+  const ConstantLossScale two(2.0F);
+  CHECK(two.unscale_in_place<allow_fp16_gradients>(as_half(bits.data(), 2)).max_abs == 4.0);
   CHECK(bits ==
         std::vector<std::uint16_t>{half(4.0F).bits(), half(-1.0F).bits(), half(1.0F).bits()});
-  CHECK(headroom::measure(as_half(std::as_const(bits).data(), 3)).max_abs == 4.0);
+  CHECK(measure(as_half(std::as_const(bits).data(), 3)).max_abs == 4.0);
   bits[1] = 0x7c00;
-  CHECK_FALSE(headroom::all_finite(as_half(bits.data(), 3)));
-  CHECK(headroom::all_finite(as_bfloat16(bits.data(), 3)));
-  CHECK(headroom::cast<float>(as_bfloat16(bits.data(), 1))[0] ==
+  CHECK_FALSE(all_finite(as_half(bits.data(), 3)));
+  CHECK(all_finite(as_bfloat16(bits.data(), 3)));
+  CHECK(cast<float>(as_bfloat16(bits.data(), 1))[0] ==
         static_cast<float>(bfloat16::from_bits(bits[0])));
   CHECK(as_half(bits.data(), 3)[2] == half(1.0F));
 }
@@ -217,10 +215,10 @@ TEST_CASE("bits behind a pointer to void, at any address") {
   const std::uint16_t bits[] = {half(8.0F).bits(), half(-2.0F).bits()};
   std::memcpy(bytes + 1, bits, sizeof bits);
   void* const data = bytes + 1;
-  CHECK(headroom::ConstantLossScale(2.0F).unscale<float>(as_half(data, 2)).grads ==
+  CHECK(ConstantLossScale(2.0F).unscale<float>(as_half(data, 2)).grads ==
         std::vector<float>{4.0F, -1.0F});
-  headroom::ConstantLossScale(2.0F).scale_in_place(as_half(data, 2));
+  ConstantLossScale(2.0F).scale_in_place(as_half(data, 2));
   const void* const read_only = data;
-  CHECK(headroom::measure(as_half(read_only, 2)).max_abs == 16.0);
+  CHECK(measure(as_half(read_only, 2)).max_abs == 16.0);
   CHECK(as_half(data, 0).empty());
 }

@@ -3,14 +3,12 @@
 
 #include <array>
 #include <deque>
-#include <string>
 #include <type_traits>
 #include <vector>
 
 #include "support/catch.hpp"
 
-using headroom::half;
-using headroom::span;
+using namespace headroom;
 
 static_assert(std::is_trivially_copyable_v<span<float>>);
 static_assert(std::is_same_v<span<const half>::element_type, const half> &&
@@ -56,7 +54,7 @@ using deduced = decltype(span{std::declval<Container>()});
 static_assert(std::is_same_v<deduced<const std::vector<float>&>, span<const float>>);
 static_assert(std::is_same_v<deduced<std::vector<float>&>, span<float>> &&
               std::is_same_v<deduced<span<int>>, span<int>>);
-static_assert(!headroom::detail::is_detected_v<deduced, std::vector<float>>,
+static_assert(!detail::is_detected_v<deduced, std::vector<float>>,
               "it would outlive its elements, as std::span");
 static_assert(!std::is_constructible_v<span<float>, span<const float>>);
 static_assert(!std::is_constructible_v<span<float>, std::vector<double>&> &&

@@ -2,18 +2,14 @@
 
 #include <cstdint>
 #include <sstream>
-#include <string>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary32;
-using headroom::binary64;
-using support::bits_of;
-using support::hex;
-using support::Mismatches;
+using namespace headroom;
+using namespace support;
 
 namespace {
 
@@ -26,32 +22,30 @@ T with_pattern(std::uint32_t pattern) {
 
 TEST_CASE("a number prints as the float that it is", "[dtype]") {
   std::ostringstream out;
-  out << headroom::half(1.5F) << ' ' << headroom::bfloat16(-2.0F) << ' ' << std::showpos
-      << headroom::float8_e4m3(448.0F);
+  out << half(1.5F) << ' ' << bfloat16(-2.0F) << ' ' << std::showpos << float8_e4m3(448.0F);
   CHECK(out.str() == "1.5 -2 +448");
 }
 
 TEST_CASE("every pattern of every narrow format widens exactly and comes back", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
-    const auto magnitudes = support::all_magnitudes<Format>();
+    const auto magnitudes = all_magnitudes<Format>();
     // Whether bits of a float or double are those of the pattern. They are taken at once, because a
     // NaN that is returned as a float may change, and decoded, because under flush-to-zero a
     // comparison of subnormal floats sees zeros.
     const auto is_same = [&](auto wide, std::uint32_t pattern) {
       using Wide = std::conditional_t<sizeof wide == 4, binary32, binary64>;
       const std::uint32_t magnitude = pattern & Format::abs_mask;
-      if (magnitude >= Format::smallest_nan_bits) return support::is_nan<Wide>(wide);
+      if (magnitude >= Format::smallest_nan_bits) return is_nan<Wide>(wide);
       if (((wide & Wide::sign_mask) != 0) != (magnitude != pattern)) return false;
       if (magnitude > Format::largest_finite_bits)
         return (wide & Wide::abs_mask) == Wide::infinity_bits;
-      const long double found = support::to_long_double(support::decode<Wide>(wide));
-      return support::is_finite<Wide>(wide) &&
-             (found < 0 ? -found : found) == magnitudes[magnitude];
+      const long double found = to_long_double(decode<Wide>(wide));
+      return is_finite<Wide>(wide) && (found < 0 ? -found : found) == magnitudes[magnitude];
     };
     Mismatches wrong;
-    for (const std::uint32_t pattern : support::sample_bits<Format>()) {
+    for (const std::uint32_t pattern : sample_bits<Format>()) {
       const auto value = with_pattern<T>(pattern);
       const auto from_float = T(static_cast<float>(value)).bits(),
                  from_double = T(static_cast<double>(value)).bits();
@@ -59,8 +53,8 @@ TEST_CASE("every pattern of every narrow format widens exactly and comes back", 
                    [&] { return hex(pattern) + " to float"; });
       wrong.expect(is_same(bits_of(static_cast<double>(value)), pattern),
                    [&] { return hex(pattern) + " to double"; });
-      wrong.expect(support::same_bits<Format>(from_float, value.bits()) &&
-                       support::same_bits<Format>(from_double, value.bits()),
+      wrong.expect(same_bits<Format>(from_float, value.bits()) &&
+                       same_bits<Format>(from_double, value.bits()),
                    [&] { return hex(pattern) + " and back"; });
     }
     CHECK(wrong.first() == "");
@@ -68,7 +62,7 @@ TEST_CASE("every pattern of every narrow format widens exactly and comes back", 
 }
 
 TEST_CASE("conversions of narrow values in constant expressions", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     constexpr T one(1.0F);
     static_assert(static_cast<float>(one) == 1.0F && static_cast<double>(one) == 1.0);
@@ -83,7 +77,7 @@ TEST_CASE("conversions of narrow values in constant expressions", "[dtype]") {
 }
 
 TEST_CASE("comparisons of all kinds of value, and of neighbours all the way", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     Mismatches wrong;
@@ -119,15 +113,15 @@ TEST_CASE("comparisons of all kinds of value, and of neighbours all the way", "[
 }
 
 TEST_CASE("NaN is unordered with everything, itself too", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
     Mismatches wrong;
     const auto unordered = [](T a, T b) {
       return !(a == b) && a != b && !(a < b) && !(a > b) && !(a <= b) && !(a >= b);
     };
-    for (const std::uint32_t pattern : support::sample_bits<Format>()) {
-      if (!support::is_nan<Format>(static_cast<typename Format::bits_type>(pattern))) continue;
+    for (const std::uint32_t pattern : sample_bits<Format>()) {
+      if (!is_nan<Format>(static_cast<typename Format::bits_type>(pattern))) continue;
       for (const std::uint32_t other : {pattern, 0U, std::uint32_t{Format::sign_mask}, 0x38U,
                                         std::uint32_t{Format::overflow_bits}}) {
         const auto nan = with_pattern<T>(pattern), value = with_pattern<T>(other);

@@ -9,8 +9,8 @@
 #include "support/catch.hpp"
 #include "support/reference.hpp"
 
-using headroom::bfloat16;
-using headroom::half;
+using namespace headroom;
+using namespace support;
 
 namespace {
 
@@ -34,20 +34,19 @@ bool all_become(std::uint64_t magnitude, std::uint32_t expected) {
 }  // namespace
 
 TEST_CASE("integers of every width become the nearest value, ties to even", "[dtype]") {
-  support::for_each_storage_float([](auto type) {
+  for_each_storage_float([](auto type) {
     using T = typename decltype(type)::type;
     using Format = typename T::format;
-    support::Mismatches wrong;
+    Mismatches wrong;
     for (std::uint32_t lower = 0; lower <= Format::largest_finite_bits; ++lower) {
-      const support::Number number =
-          support::decode<Format>(static_cast<typename Format::bits_type>(lower));
+      const Number number = decode<Format>(static_cast<typename Format::bits_type>(lower));
       const int half_unit = number.exponent - 1;  // as a power of two
       if (half_unit < 0 || half_unit + Format::mantissa_bits + 2 > 64) continue;
       const std::uint64_t middle = (2 * std::uint64_t{number.significand} + 1) << half_unit;
       const bool right = all_become<T>(middle, lower + lower % 2) &&
                          all_become<T>(middle - 1, lower) && all_become<T>(middle + 1, lower + 1) &&
                          all_become<T>(middle & (middle - 1), lower);
-      wrong.expect(right, [&] { return support::hex(lower); });
+      wrong.expect(right, [&] { return hex(lower); });
     }
     for (std::uint32_t small = 0; small < 256; ++small) {
       const std::uint32_t expected = T(static_cast<float>(small)).bits();

@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <string>
-#include <vector>
 
 int main(int, char** argv) {
   for (const std::string& name : headroom::loss_scale_names()) {

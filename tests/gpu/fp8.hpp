@@ -12,7 +12,6 @@
 #include <cstring>
 #include <optional>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "support/catch.hpp"

@@ -4,7 +4,6 @@
 #include <headroom/headroom.hpp>
 
 #include <cmath>
-#include <memory>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -302,10 +301,9 @@ TEST_CASE(
 }
 
 TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its name") {
-  using support::message_of;
   alignas(8) float values[8] = {};
   const auto message = [&](const std::vector<gpu::Gradient>& list) {
-    return message_of([&] { gpu::Gradients{list}; });
+    return MESSAGE_OF(gpu::Gradients{list});
   };
   const std::string overlap = " overlap; list each tensor once, with its own destination";
   CHECK(message({{values, 2}, {values + 4, 2}, {values, 2}}) ==
@@ -419,7 +417,6 @@ static_assert(takes_only_lasting_lists<measure_t> && takes_only_lasting_lists<un
 TEST_CASE("gpu: mistakes are refused by messages") {
   Lists lists;
   Scaler scaler = make();
-  using support::message_of;
   std::vector<__half> halves(2);
   std::vector<float> floats(2);
   const gpu::Gradients in_place({{floats.data(), 2}, {halves.data(), 2}}),
@@ -439,17 +436,14 @@ TEST_CASE("gpu: mistakes are refused by messages") {
         "headroom: update: max_norm is 1, but nothing was measured in this step");
   scaler.measure(into, stream);
   const std::string rest = "; it must be 0 or more (Inf: no clipping)";
-  CHECK(message_of([&] { scaler.update(stream, -1.0); }) == "headroom: max_norm is -1" + rest);
-  CHECK(message_of([&] { scaler.update(stream, std::nan("")); }) ==
-        "headroom: max_norm is nan" + rest);
-  CHECK(message_of([&] { scaler.total(stream, 0); }) ==
-        "headroom: replicas is 0; it must be 1 or more");
+  CHECK(MESSAGE_OF(scaler.update(stream, -1.0)) == "headroom: max_norm is -1" + rest);
+  CHECK(MESSAGE_OF(scaler.update(stream, std::nan(""))) == "headroom: max_norm is nan" + rest);
+  CHECK(MESSAGE_OF(scaler.total(stream, 0)) == "headroom: replicas is 0; it must be 1 or more");
   scaler.update(stream, 0.0);
   CHECK_FALSE(logic_error_of([&] { scaler.update(stream, 0.0); }).empty());  // a new step
   for (const dtype_code dtype : {dtype_code::fp8_e4m3, dtype_code::int32, dtype_code{}})
-    CHECK(message_of([&] {
-            gpu::Gradients({{floats.data(), 1}, {floats.data(), 1, dtype}});
-          }) == "headroom: gradients[1].dtype is none of fp16, bf16, fp32 and fp64");
+    CHECK(MESSAGE_OF(gpu::Gradients({{floats.data(), 1}, {floats.data(), 1, dtype}})) ==
+          "headroom: gradients[1].dtype is none of fp16, bf16, fp32 and fp64");
 }
 
 TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {

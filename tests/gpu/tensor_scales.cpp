@@ -8,7 +8,6 @@
 #include "support/errors.hpp"
 
 using namespace headroom;
-using support::message_of;
 
 TEST_CASE("gpu::TensorScales: codes, scales and histories are those of the CPU") {
   CHECK(fp8::compare(100) == 0);
@@ -46,12 +45,11 @@ TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
   none.quantize(nullptr);
   none.update(nullptr);
   Current{std::vector<Current::Tensor>()}.quantize(nullptr);
-  CHECK(message_of([&] {
-          Delayed({{{&element, 1, dtype_code::fp8_e4m3}, &code}});
-        }) == "headroom: tensors[0].dtype is none of fp16, bf16, fp32 and fp64");
+  CHECK(MESSAGE_OF(Delayed({{{&element, 1, dtype_code::fp8_e4m3}, &code}})) ==
+        "headroom: tensors[0].dtype is none of fp16, bf16, fp32 and fp64");
   float8_e4m3 codes[8];
   const auto message = [&](float* data, float8_e4m3* first, float8_e4m3* second) {
-    return message_of([&] { Delayed({{{data, 1}, first}, {{&element, 1}, second}}); });
+    return MESSAGE_OF(Delayed({{{data, 1}, first}, {{&element, 1}, second}}));
   };
   CHECK(message(&element, codes, codes + 1).empty());  // tensors may be the same
   CHECK(message(&element, codes, codes) ==
@@ -79,7 +77,6 @@ TEST_CASE("gpu::TensorScales: launches, a move, no tensors, errors") {
           }) == "headroom: " + std::string(verb) +
                     ": this object is of device 0, but device 1 is current; call cudaSetDevice");
   shim::device = 0;
-  CHECK(message_of([&] {
-          Delayed(std::vector<Delayed::Tensor>(), DelayedScaling{0});
-        }).find("headroom: history") == 0);
+  CHECK(MESSAGE_OF(Delayed(std::vector<Delayed::Tensor>(), DelayedScaling{0}))
+            .find("headroom: history") == 0);
 }

@@ -8,7 +8,6 @@
 #include <torch/torch.h>
 #include <algorithm>
 #include <cstdio>
-#include <string>
 #include <vector>
 
 namespace {

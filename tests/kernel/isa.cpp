@@ -1,12 +1,11 @@
 #include <headroom/headroom.hpp>
 #include <headroom/kernel/isa.hpp>
-#include <headroom/ops/measure.hpp>
-#include <headroom/ops/unscale.hpp>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -14,12 +13,11 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 #include "support/isa.hpp"
 
-using headroom::active_isa;
-using headroom::available_isas;
-using headroom::force_isa;
-using headroom::Isa;
+using namespace headroom;
+using namespace support;
 
 namespace {
 
@@ -32,17 +30,13 @@ bool is_available(Isa isa) {
 /// restores both.
 class WithEnvironment {
  public:
-  explicit WithEnvironment(const char* value)
-      : chosen_(headroom::shared_v1::chosen_isa.exchange(-1)) {
-    if (const char* old = std::getenv("HEADROOM_ISA")) {
-      had_old_ = true;
-      old_ = old;
-    }
+  explicit WithEnvironment(const char* value) : chosen_(shared_v1::chosen_isa.exchange(-1)) {
+    if (const char* old = std::getenv("HEADROOM_ISA")) old_ = old;
     set(value);
   }
   ~WithEnvironment() {
-    set(had_old_ ? old_.c_str() : nullptr);
-    headroom::shared_v1::chosen_isa.store(chosen_);
+    set(old_ ? old_->c_str() : nullptr);
+    shared_v1::chosen_isa.store(chosen_);
   }
   WithEnvironment(const WithEnvironment&) = delete;
   WithEnvironment& operator=(const WithEnvironment&) = delete;
@@ -56,19 +50,8 @@ class WithEnvironment {
     }
   }
   int chosen_;
-  bool had_old_ = false;
-  std::string old_;
+  std::optional<std::string> old_;
 };
-
-/// The error of the first use under this environment; empty if there is none.
-std::string complaint_of_first_use() {
-  try {
-    (void)active_isa();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// The CPU flags that Linux lists. It has asked the processor and decided which registers to save.
 std::set<std::string> flags_of_this_cpu() {
@@ -85,7 +68,7 @@ std::set<std::string> flags_of_this_cpu() {
 
 std::vector<Isa> every_isa() {
   std::vector<Isa> isas;
-  for (int isa = 0; isa < headroom::detail::isa_count; ++isa) isas.push_back(static_cast<Isa>(isa));
+  for (int isa = 0; isa < detail::isa_count; ++isa) isas.push_back(static_cast<Isa>(isa));
   return isas;
 }
 
@@ -103,7 +86,7 @@ TEST_CASE("names of the instruction sets", "[kernel]") {
   for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::neon})
     names += std::string(" ") + to_string(isa);
   CHECK(names == " scalar avx2 avx512 neon");
-  for (const int none : {headroom::detail::isa_count, 99, -1})
+  for (const int none : {detail::isa_count, 99, -1})
     CHECK(to_string(static_cast<Isa>(none)) == std::string("unknown"));
 }
 
@@ -126,7 +109,7 @@ TEST_CASE(
 
 TEST_CASE("force_isa refuses what is not available, by name, and changes nothing", "[kernel]") {
   for (const Isa active : available_isas()) {
-    const support::ScopedIsa scoped(active);
+    const ScopedIsa scoped(active);
     for (const Isa isa : every_isa()) {
       if (is_available(isa)) continue;
       INFO(to_string(isa));
@@ -146,11 +129,11 @@ TEST_CASE("force_isa refuses what is not available, by name, and changes nothing
 
 TEST_CASE("the kernels run on the instruction set that was forced", "[kernel]") {
   const auto kernel_in_use = [] {
-    using namespace headroom::detail;
-    return kernels<Op::scale, headroom::binary32>[isa_index()];
+    using namespace detail;
+    return kernels<Op::scale, binary32>[isa_index()];
   };
   std::vector<decltype(kernel_in_use())> kernels;
-  support::for_each_isa([&](Isa) { kernels.push_back(kernel_in_use()); });
+  for_each_isa([&](Isa) { kernels.push_back(kernel_in_use()); });
   for (const auto& kernel : kernels) CHECK(std::count(kernels.begin(), kernels.end(), kernel) == 1);
 }
 
@@ -191,20 +174,18 @@ TEST_CASE(
   }
   for (const std::string& value : refused) {
     const WithEnvironment environment(value.c_str());
-    const std::string complaint = complaint_of_first_use();
+    const std::string complaint = MESSAGE_OF(active_isa());
     INFO(complaint);
     CHECK(complaint.find("HEADROOM_ISA=" + value) != std::string::npos);
     for (const Isa isa : available_isas())
       CHECK(complaint.find(to_string(isa)) != std::string::npos);
-    CHECK(complaint_of_first_use() == complaint);
+    CHECK(MESSAGE_OF(active_isa()) == complaint);
     if (available_isas().size() == 1) continue;  // kernels without a choice need not ask
     float values[] = {1.0F};
-    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, 2.0F),
-                    std::invalid_argument);
+    CHECK_THROWS_AS(unscale_in_place<allow_fp16_gradients>(values, 2.0F), std::invalid_argument);
     CHECK(values[0] == 1.0F);
     std::vector<std::vector<float>> tree(2, std::vector<float>(3, 1.0F));
-    CHECK_THROWS_AS(headroom::unscale_in_place<headroom::allow_fp16_gradients>(tree, 2.0F),
-                    std::invalid_argument);
-    CHECK_THROWS_AS((void)headroom::all_finite(tree), std::invalid_argument);
+    CHECK_THROWS_AS(unscale_in_place<allow_fp16_gradients>(tree, 2.0F), std::invalid_argument);
+    CHECK_THROWS_AS((void)all_finite(tree), std::invalid_argument);
   }
 }

@@ -1,9 +1,7 @@
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "support/bits.hpp"
@@ -14,16 +12,9 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::half;
-using headroom::detail::format_of;
-using support::AnyBits;
-using support::bits_type;
-using support::hex;
-using support::Mismatches;
-using support::name_of;
-using support::own14;
-using support::own16;
-using support::own8;
+using namespace headroom;
+using namespace headroom::detail;
+using namespace support;
 
 namespace {
 
@@ -32,10 +23,9 @@ bits_type<Out> nearest(bits_type<In> bits) {
   using From = format_of<In>;
   using To = format_of<Out>;
   const auto sign = static_cast<bits_type<Out>>((bits & From::sign_mask) != 0 ? To::sign_mask : 0);
-  if (support::is_nan<From>(bits)) return static_cast<bits_type<Out>>(sign | To::quiet_nan_bits);
-  if (!support::is_finite<From>(bits))
-    return static_cast<bits_type<Out>>(sign | support::overflow<To>());
-  return support::nearest<To>(support::decode<From>(bits));
+  if (is_nan<From>(bits)) return static_cast<bits_type<Out>>(sign | To::quiet_nan_bits);
+  if (!is_finite<From>(bits)) return static_cast<bits_type<Out>>(sign | overflow<To>());
+  return nearest<To>(decode<From>(bits));
 }
 
 void compare(const AnyBits& elements, const AnyBits& expected, const AnyBits& actual,
@@ -48,9 +38,8 @@ void compare(const AnyBits& elements, const AnyBits& expected, const AnyBits& ac
     wrong.expect(layout.same_bits(actual[i], expected[i]), describe);
     wrong_sign.expect(((actual[i] ^ expected[i]) & layout.sign_mask) == 0, describe);
   }
-  INFO(wrong.first() << "; sign: " << wrong_sign.first());
-  CHECK(wrong.count() == 0);
-  CHECK(wrong_sign.count() == 0);
+  CHECK(wrong.first() == "");
+  CHECK(wrong_sign.first() == "");
 }
 
 /// Casts never flush subnormals: they use integers, or instructions that ignore that mode.
@@ -60,12 +49,11 @@ void check_cast(const std::vector<bits_type<In>>& elements) {
   AnyBits expected;
   for (const auto element : elements) expected.push_back(nearest<In, Out>(element));
   INFO(name_of<In>() << " to " << name_of<Out>());
-  support::for_each_isa([&](headroom::Isa) {
-    const auto source = support::values_with<In>(elements);
+  for_each_isa([&](Isa) {
+    const auto source = values_with<In>(elements);
     std::vector<Out> destination(elements.size());
-    headroom::cast_into(source, destination);
-    compare(any_elements, expected, support::any_bits_of(destination),
-            support::layout_of<format_of<Out>>);
+    cast_into(source, destination);
+    compare(any_elements, expected, any_bits_of(destination), support::layout_of<format_of<Out>>);
   });
 }
 
@@ -74,16 +62,16 @@ template <class Wide, class Narrow>
 void check_boundaries() {
   std::vector<bits_type<Wide>> elements;
   AnyBits expected;
-  for (const auto& boundary : support::boundaries<format_of<Wide>, format_of<Narrow>>()) {
+  for (const auto& boundary : boundaries<format_of<Wide>, format_of<Narrow>>()) {
     elements.push_back(boundary.wide);
     expected.push_back(boundary.nearest);
   }
   INFO(name_of<Wide>() << " to " << name_of<Narrow>());
-  support::for_each_isa([&](headroom::Isa) {
-    const auto source = support::values_with<Wide>(elements);
+  for_each_isa([&](Isa) {
+    const auto source = values_with<Wide>(elements);
     std::vector<Narrow> destination(elements.size());
-    headroom::cast_into(source, destination);
-    compare(support::any_bits_of(source), expected, support::any_bits_of(destination),
+    cast_into(source, destination);
+    compare(any_bits_of(source), expected, any_bits_of(destination),
             support::layout_of<format_of<Narrow>>);
   });
 }
@@ -91,52 +79,50 @@ void check_boundaries() {
 }  // namespace
 
 TEST_CASE("cast rounds to the nearest value of each dtype, from all patterns", "[kernel]") {
-  support::for_each_dtype([&](auto in) {
+  for_each_dtype([&](auto in) {
     using In = typename decltype(in)::type;
-    const auto elements = support::sample_bits<format_of<In>>();
-    support::for_each_dtype(
-        [&](auto out) { check_cast<In, typename decltype(out)::type>(elements); });
+    const auto elements = sample_bits<format_of<In>>();
+    for_each_dtype([&](auto out) { check_cast<In, typename decltype(out)::type>(elements); });
   });
 }
 
 TEST_CASE("cast at every boundary between neighbouring 16-bit values", "[kernel]") {
   check_boundaries<float, half>();
-  check_boundaries<float, headroom::bfloat16>();
+  check_boundaries<float, bfloat16>();
   check_boundaries<double, half>();
-  check_boundaries<double, headroom::bfloat16>();
+  check_boundaries<double, bfloat16>();
 }
 
 TEST_CASE("cast from and to formats without instructions", "[kernel]") {
-  support::for_each_type<headroom::float8_e4m3, headroom::float8_e5m2, headroom::cbfloat16, own8,
-                         own14, own16>([](auto type) {
+  for_each_type<float8_e4m3, float8_e5m2, cbfloat16, own8, own14, own16>([](auto type) {
     using T = typename decltype(type)::type;
-    const auto elements = support::sample_bits<format_of<T>>();
+    const auto elements = sample_bits<format_of<T>>();
     check_cast<T, float>(elements);
     check_cast<T, half>(elements);
-    check_cast<float, T>(support::sample_bits<headroom::binary32>());
-    check_cast<double, T>(support::sample_bits<headroom::binary64>());
-    check_cast<half, T>(support::sample_bits<headroom::binary16>());
+    check_cast<float, T>(sample_bits<binary32>());
+    check_cast<double, T>(sample_bits<binary64>());
+    check_cast<half, T>(sample_bits<binary16>());
     check_boundaries<float, T>();
   });
-  check_boundaries<double, headroom::float8_e4m3>();
+  check_boundaries<double, float8_e4m3>();
 }
 
 TEST_CASE("T15: cast of a NaN of every kind to bfloat16 is a NaN", "[kernel]") {
   // Rounding by an addition alone would turn 0x7fffffff into -0. Keeping only the upper half would
   // lose the payload of 0x7f800001.
-  check_cast<float, headroom::bfloat16>(
+  check_cast<float, bfloat16>(
       {0x7FFFFFFF, 0xFFFFFFFF, 0x7FFF8000, 0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FC00000});
 }
 
 TEST_CASE("cast to the same dtype copies, and may be in place", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
-    support::for_each_dtype([&](auto type) {
+  for_each_isa([&](Isa) {
+    for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
-      auto values = support::values_with<T>(support::sample_bits<format_of<T>>());
-      const AnyBits before = support::any_bits_of(values);
-      headroom::cast_into(values, values);
+      auto values = values_with<T>(sample_bits<format_of<T>>());
+      const AnyBits before = any_bits_of(values);
+      cast_into(values, values);
       INFO(name_of<T>());
-      compare(before, before, support::any_bits_of(values), support::layout_of<format_of<T>>);
+      compare(before, before, any_bits_of(values), support::layout_of<format_of<T>>);
     });
   });
 }
@@ -146,30 +132,30 @@ TEST_CASE("T11: casts to bfloat16 and back keep subnormal numbers", "[kernel]") 
   for (std::uint32_t upper = 1; upper < 0x80; ++upper) {
     for (const std::uint32_t sign : {0U, 0x80000000U}) subnormals.push_back(sign | upper << 16);
   }
-  support::for_each_isa([&](headroom::Isa) {
+  for_each_isa([&](Isa) {
     std::vector<float> floats(subnormals.size());
     std::memcpy(floats.data(), subnormals.data(), subnormals.size() * sizeof(float));
-    std::vector<headroom::bfloat16> narrow(floats.size());
-    headroom::cast_into(floats, narrow);
+    std::vector<bfloat16> narrow(floats.size());
+    cast_into(floats, narrow);
     std::vector<float> back(floats.size(), 1.0F);
-    headroom::cast_into(narrow, back);
-    CHECK(support::bits_of(back) == subnormals);
+    cast_into(narrow, back);
+    CHECK(bits_of(back) == subnormals);
     CHECK(narrow.front().bits() == 1);
   });
 }
 
 TEST_CASE("T16: casts and checks are the same whether this program flushes subnormals or not",
           "[kernel]") {
-  INFO("subnormals are flushed: " << support::flushes_subnormals());
-  support::for_each_isa([](headroom::Isa) {
-    const std::vector<headroom::half> smallest(3, headroom::half::from_bits(1));
-    CHECK(headroom::all_finite(smallest));
-    CHECK(headroom::measure(smallest).max_abs == 0x1p-24);
+  INFO("subnormals are flushed: " << flushes_subnormals());
+  for_each_isa([](Isa) {
+    const std::vector<half> smallest(3, half::from_bits(1));
+    CHECK(all_finite(smallest));
+    CHECK(measure(smallest).max_abs == 0x1p-24);
     std::vector<float> wide(3);
-    headroom::cast_into(smallest, wide);
+    cast_into(smallest, wide);
     CHECK(wide[2] == 0x1p-24F);
-    std::vector<headroom::half> back(3);
-    headroom::cast_into(wide, back);
+    std::vector<half> back(3);
+    cast_into(wide, back);
     CHECK(back[0].bits() == 1);
   });
 }

@@ -1,6 +1,5 @@
 // The kernels that read and write 8-bit formats, on every instruction set, against slow references;
 // and that no kernel reads or writes outside of its span.
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/kernel/table.hpp>
 
@@ -22,25 +21,9 @@
 #include "support/isa.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary16;
-using headroom::binary32;
-using headroom::binary64;
-using headroom::brain16;
-using headroom::e2m1;
-using headroom::e4m3;
-using headroom::e5m2;
-using headroom::MxScale;
-using headroom::detail::bytes_of;
-using headroom::detail::Found;
-using headroom::detail::is_packed;
-using headroom::detail::Op;
-using headroom::detail::Piece;
-using headroom::detail::saturating;
-using support::agrees;
-using support::hex;
-using support::largest_of;
-using support::Mismatches;
-using support::Outcome;
+using namespace headroom;
+using namespace headroom::detail;
+using namespace support;
 
 namespace {
 
@@ -56,74 +39,55 @@ template <Op op, class In, class Out>
 Found run(const void* source, void* destination, std::size_t n, double factor) {
   const Piece piece{source, destination, n};
   Found found{0, 0.0};
-  headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](
-      &piece, &piece + 1, headroom::detail::Pass{op, factor}, found);
+  kernels<op, In, Out>[isa_index()](&piece, &piece + 1, Pass{op, factor}, found);
   return found;
 }
-template <class Format>
-struct element_of {
-  using type = headroom::storage_float<Format>;
-};
-template <>
-struct element_of<binary32> {
-  using type = float;
-};
-template <>
-struct element_of<binary64> {
-  using type = double;
-};
-template <>
-struct element_of<e2m1> {
-  using type = headroom::float4_e2m1x2;
-};
+template <class F>
+using element_of = std::conditional_t<
+    std::is_same_v<F, binary32>, float,
+    std::conditional_t<std::is_same_v<F, binary64>, double,
+                       std::conditional_t<is_packed<F>, float4_e2m1x2, storage_float<F>>>>;
 template <class In, class F>
 Found quantize_mx(const void* source, void* codes, void* scales, std::size_t n, MxScale rule) {
-  using headroom::span;
-  using T = typename element_of<In>::type;
-  using Code = typename element_of<F>::type;
-  const auto report = headroom::quantize_blocks_into(
-      span(static_cast<const T*>(source), n), span(static_cast<Code*>(codes), bytes_of<F>(n)),
-      span(static_cast<headroom::e8m0*>(scales), (n + 31) / 32), {1, 32},
-      headroom::MxScaling{rule});
-  const std::uint64_t largest = headroom::detail::bit_cast<std::uint64_t>(report.max_abs);
+  const auto report = quantize_blocks_into(span(static_cast<const element_of<In>*>(source), n),
+                                           span(static_cast<element_of<F>*>(codes), bytes_of<F>(n)),
+                                           span(static_cast<e8m0*>(scales), (n + 31) / 32), {1, 32},
+                                           MxScaling{rule});
+  const std::uint64_t largest = bit_cast<std::uint64_t>(report.max_abs);
   return {report.finite ? largest : binary64::infinity_bits, 0.0};
 }
 /// The scales end before a guard page.
 template <class F, class Out>
 void dequantize_mx(const void* codes, void* destination, std::size_t n) {
-  using headroom::span;
-  using Code = typename element_of<F>::type;
-  using T = typename element_of<Out>::type;
-  static const support::GuardedMemory memory(8);
+  static const GuardedMemory memory(8);
   const std::size_t blocks = (n + 31) / 32;
   for (std::size_t i = 0; i < blocks; ++i)
     memory.last<unsigned char>(blocks)[i] = static_cast<unsigned char>(120 + i);
-  headroom::dequantize_blocks_into(span(static_cast<const Code*>(codes), bytes_of<F>(n)),
-                                   span(memory.last<const headroom::e8m0>(blocks), blocks),
-                                   span(static_cast<T*>(destination), n), {1, 32});
+  dequantize_blocks_into(span(static_cast<const element_of<F>*>(codes), bytes_of<F>(n)),
+                         span(memory.last<const e8m0>(blocks), blocks),
+                         span(static_cast<element_of<Out>*>(destination), n), {1, 32});
 }
 /// The kernels for blocks of `width` elements. What they read and write for each block ends before
 /// a guard page.
 template <class In, class Out>
 void scale_blocks(const void* source, void* destination, std::size_t n, std::size_t width,
                   double exponent) {
-  using headroom::detail::kernels;
-  static const support::GuardedMemory memory(4096);
-  const std::size_t blocks = (n + width - 1) / width, isa = headroom::detail::isa_index();
+  static const GuardedMemory memory(4096);
+  const std::size_t blocks = (n + width - 1) / width, isa = isa_index();
   auto* const factors = memory.last<float>(blocks);
   Found unused{0, 0.0};
-  if constexpr (!headroom::detail::is_code<In>) {
+  if constexpr (!is_code<In>) {
     const Piece piece{source, factors, n};
     std::memset(factors, 0, blocks * sizeof(float));
-    headroom::detail::Pass find{Op::block_max_abs};
+    Pass find{Op::block_max_abs};
     find.block_size = width;
     kernels<Op::block_max_abs, In>[isa](&piece, &piece + 1, find, unused);
   }
-  const float nan = headroom::detail::bit_cast<float>(binary32::quiet_nan_bits);
+  const float nan = bit_cast<float>(binary32::quiet_nan_bits);
   for (std::size_t i = 0; i < blocks; ++i)
     factors[i] = i % 9 == 4 ? nan : 0.3F * static_cast<float>(i % 9 + 1);
   const Piece pieces[] = {{source, destination, n}, {factors, nullptr, width}};
-  headroom::detail::Pass scale{Op::scale_blocks};
+  Pass scale{Op::scale_blocks};
   scale.divides_by_factors = exponent < 0;
   kernels<Op::scale_blocks, In, Out>[isa](pieces, pieces + 2, scale, unused);
 }
@@ -134,14 +98,14 @@ void scale_blocks(const void* source, void* destination, std::size_t n, std::siz
 template <Op op, class In, class Out, class Stored = Out>
 void check_values(const Bits<In>& elements, const std::vector<Outcome>& expected, float factor) {
   Bits<Out> scalar(elements.size()), results(elements.size());
-  support::for_each_isa([&](headroom::Isa isa) {
+  for_each_isa([&](Isa isa) {
     const Found found = run<op, In, Stored>(elements.data(), results.data(), elements.size(),
                                             static_cast<double>(factor));
-    if (isa == headroom::Isa::scalar) scalar = results;
+    if (isa == Isa::scalar) scalar = results;
     Mismatches wrong;
     for (std::size_t i = 0; i < elements.size(); ++i) {
       const bool same = results[i] == scalar[i] ||
-                        (sizeof scalar[i] > 1 && support::same_bits<Out>(results[i], scalar[i]));
+                        (sizeof scalar[i] > 1 && same_bits<Out>(results[i], scalar[i]));
       wrong.expect(same && agrees<Out>(results[i], expected[i]), [&] {
         return hex(elements[i]) + " became " + hex(results[i]) + ", not " + hex(expected[i].bits);
       });
@@ -161,11 +125,11 @@ void check_to_fp8(Bits<In> elements, std::initializer_list<float> factors) {
   for (int pass = 0; pass < 2; ++pass) {
     for (const float factor : factors) {
       std::vector<Outcome> expected;
-      for (const auto bits : elements) expected.push_back(support::quantized<In, F>(bits, factor));
+      for (const auto bits : elements) expected.push_back(quantized<In, F>(bits, factor));
       check_values<Op::quantize, In, F>(elements, expected, factor);
       if (factor == 1.0F) check_values<Op::cast, In, F, saturating<F>>(elements, expected, factor);
     }
-    const auto is_not_finite = [](auto bits) { return !support::is_finite<In>(bits); };
+    const auto is_not_finite = [](auto bits) { return !is_finite<In>(bits); };
     elements.erase(std::remove_if(elements.begin(), elements.end(), is_not_finite), elements.end());
   }
 }
@@ -176,8 +140,7 @@ void check_from_fp8() {
   for (const float factor :
        {1.0F, 0x1p-9F, 0.3F, 1.0F / 448.0F, 77.7F, -3.0F, 0x1p100F, 0x1p-120F}) {
     std::vector<Outcome> expected;
-    for (const auto code : codes)
-      expected.push_back(support::compute<F, Out>(&support::product, code, factor));
+    for (const auto code : codes) expected.push_back(compute<F, Out>(&product, code, factor));
     check_values<Op::scale, F, Out>(codes, expected, factor);
     if (factor == 1.0F) check_values<Op::cast, F, Out>(codes, expected, factor);
   }
@@ -191,10 +154,9 @@ std::size_t wrong_floats(std::uint64_t first, std::uint64_t step, std::size_t co
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < count; ++i) {
     elements[i] = static_cast<std::uint32_t>(first + step * i);
-    expected[i] =
-        static_cast<std::uint8_t>(support::quantized<binary32, F>(elements[i], 1.0F).bits);
+    expected[i] = static_cast<std::uint8_t>(quantized<binary32, F>(elements[i], 1.0F).bits);
   }
-  support::for_each_isa([&](headroom::Isa) {
+  for_each_isa([&](Isa) {
     run<Op::quantize, binary32, F>(elements.data(), results.data(), count, 1.0);
     wrong += results == expected ? 0 : 1;
     run<Op::cast, binary32, saturating<F>>(elements.data(), results.data(), count, 1.0);
@@ -206,11 +168,10 @@ std::size_t wrong_floats(std::uint64_t first, std::uint64_t step, std::size_t co
 /// Numbers of magnitudes that fp8 has. The first of each 32 is the largest.
 template <class Format>
 Bits<Format> some_elements() {
-  std::mt19937 random(support::seed);
+  std::mt19937 random(seed);
   Bits<Format> elements(200);
   for (std::size_t i = 0; i < elements.size(); ++i) {
-    elements[i] =
-        support::random_magnitude<Format>(random, i % 32 == 0 ? 6 : -4, i % 32 == 0 ? 6 : 5);
+    elements[i] = random_magnitude<Format>(random, i % 32 == 0 ? 6 : -4, i % 32 == 0 ? 6 : 5);
     if (random() % 2 == 0) elements[i] |= Format::sign_mask;
     // Two elements
     if (is_packed<Format>) elements[i] = static_cast<typename Format::bits_type>(random());
@@ -221,7 +182,7 @@ Bits<Format> some_elements() {
 /// results must be those of a longer call.
 template <class In, class Out, class F>
 void check_places(const std::string& name, const F& f) {
-  static const support::GuardedMemory source(4096), destination(4096);
+  static const GuardedMemory source(4096), destination(4096);
   const Bits<In> elements = some_elements<In>();
   Bits<Out> expected(200);
   f(elements.data(), expected.data(), expected.size());
@@ -247,8 +208,7 @@ void check_places(const std::string& name, const F& f) {
       });
     }
   }
-  INFO(wrong.first());
-  CHECK(wrong.count() == 0);
+  CHECK(wrong.first() == "");
 }
 
 /// Quantizes one row in blocks and compares with the slow reference.
@@ -257,7 +217,7 @@ void check_row(Mismatches& wrong, const Bits<In>& row, MxScale rule) {
   Bits<F> codes(row.size());
   Bytes scales((row.size() + 31) / 32);
   const Found found = quantize_mx<In, F>(row.data(), codes.data(), scales.data(), row.size(), rule);
-  const auto expected = support::mx_row<In, F>(row, rule);
+  const auto expected = mx_row<In, F>(row, rule);
   for (std::size_t i = 0; i < row.size(); ++i) {
     // One pattern, with the sign of the element
     const bool is_nan = expected.codes[i].bits == F::quiet_nan_bits;
@@ -291,7 +251,7 @@ std::vector<T> golden_bytes(const std::string& file) {
 
 TEST_CASE("quantize and saturating cast of a sample of all floats", "[kernel]") {
   // An odd step goes through all lower bits of the mantissa.
-  const std::uint64_t step = support::is_exhaustive ? 4099 : 81929;
+  const std::uint64_t step = is_exhaustive ? 4099 : 81929;
   CHECK(wrong_floats<e4m3>(0, step, (std::uint64_t{1} << 32) / step) == 0);
   CHECK(wrong_floats<e5m2>(1, step, (std::uint64_t{1} << 32) / step) == 0);
 }
@@ -308,16 +268,15 @@ TEST_CASE("quantize and saturating cast at every boundary and of every 16-bit pa
           "[kernel]") {
   for_each_format<e4m3, e5m2>([](auto format) {
     using F = decltype(format);
-    Bits<binary32> floats = support::sample_bits<binary32>();
-    Bits<binary64> doubles = support::sample_bits<binary64>();
-    for (const auto& boundary : support::boundaries<binary32, F>()) floats.push_back(boundary.wide);
-    for (const auto& boundary : support::boundaries<binary64, F>())
-      doubles.push_back(boundary.wide);
+    Bits<binary32> floats = sample_bits<binary32>();
+    Bits<binary64> doubles = sample_bits<binary64>();
+    for (const auto& boundary : boundaries<binary32, F>()) floats.push_back(boundary.wide);
+    for (const auto& boundary : boundaries<binary64, F>()) doubles.push_back(boundary.wide);
     check_to_fp8<binary32, F>(floats, {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F, 0x1p126F, 0x1p-126F});
     check_to_fp8<binary64, F>(doubles, {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F});
-    check_to_fp8<binary16, F>(support::sample_bits<binary16>(),
+    check_to_fp8<binary16, F>(sample_bits<binary16>(),
                               {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F, 0x1p20F});
-    check_to_fp8<brain16, F>(support::sample_bits<brain16>(),
+    check_to_fp8<brain16, F>(sample_bits<brain16>(),
                              {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F, 0x1p126F});
   });
 }
@@ -332,7 +291,7 @@ TEST_CASE("scale and cast from 8 bits, all codes", "[kernel]") {
 
 TEST_CASE("nothing outside the span is read or written, whatever the length and the address",
           "[kernel]") {
-  support::for_each_isa([](headroom::Isa) {
+  for_each_isa([](Isa) {
     for_each_format<binary32, binary16, brain16, binary64>([](auto wide) {
       using Wide = decltype(wide);
       for_each_format<binary32, binary16, brain16, binary64>([](auto out) {
@@ -359,7 +318,7 @@ TEST_CASE("nothing outside the span is read or written, whatever the length and 
       for_each_format<e4m3, e5m2, e2m1>([](auto format) {
         using F = decltype(format);
         check_places<Wide, F>("blocks", [](auto* from, auto* to, std::size_t n) {
-          static const support::GuardedMemory scales(8);
+          static const GuardedMemory scales(8);
           quantize_mx<Wide, F>(from, to, scales.end() - (n + 31) / 32, n, MxScale::rceil);
         });
         check_places<F, Wide>("blocks to numbers",
@@ -382,12 +341,12 @@ TEST_CASE("MX equals torchao", "[kernel]") {
   const char* const names[] = {"floor", "rceil", "ceil", "even"};  // in the order of MxScale
   for_each_format<e4m3, e5m2>([&](auto format) {
     using F = decltype(format);
-    for (const MxScale rule : support::mx_rules) {
+    for (const MxScale rule : mx_rules) {
       const std::string name = std::string(F::mantissa_bits == 3 ? "mx_e4m3_" : "mx_e5m2_") +
                                names[static_cast<std::size_t>(rule)];
       const Bytes golden_codes = golden_bytes<std::uint8_t>(name + ".q"),
                   golden_scales = golden_bytes<std::uint8_t>(name + ".s");
-      support::for_each_isa([&](headroom::Isa) {
+      for_each_isa([&](Isa) {
         Bits<F> codes(elements.size());
         Bytes scales(elements.size() / 32);
         quantize_mx<binary32, F>(elements.data(), codes.data(), scales.data(), elements.size(),
@@ -415,7 +374,7 @@ TEST_CASE("MX: the four rules for all exponents and the mantissas where a scale 
   }
   for_each_format<e4m3, e5m2>([&](auto format) {
     using F = decltype(format);
-    support::for_each_isa([&](headroom::Isa) {
+    for_each_isa([&](Isa) {
       Mismatches wrong;
       for (std::uint32_t exponent = 0; exponent < 256; ++exponent) {
         // Each block has one magnitude at another place, and smaller ones, some of them subnormal.
@@ -428,10 +387,9 @@ TEST_CASE("MX: the four rules for all exponents and the mantissas where a scale 
           block[(i * 5 + exponent + 2) % 32] = 0;
           row.insert(row.end(), block.begin(), block.end());
         }
-        for (const MxScale rule : support::mx_rules) check_row<binary32, F>(wrong, row, rule);
+        for (const MxScale rule : mx_rules) check_row<binary32, F>(wrong, row, rule);
       }
-      INFO(wrong.first());
-      CHECK(wrong.count() == 0);
+      CHECK(wrong.first() == "");
     });
   });
 }
@@ -439,19 +397,17 @@ TEST_CASE("MX: the four rules for all exponents and the mantissas where a scale 
 TEST_CASE("MX: random rows of all lengths and dtypes", "[kernel]") {
   for_each_format<e4m3, e5m2>([&](auto format) {
     using F = decltype(format);
-    support::for_each_dtype([&](auto type) {
+    for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
-      support::for_each_isa([&](headroom::Isa) {
-        std::mt19937 random(support::seed);
+      for_each_isa([&](Isa) {
+        std::mt19937 random(seed);
         Mismatches wrong;
         for (std::size_t n = 0; n <= 300; ++n) {
           std::vector<T> row(n);
-          for (T& element : row) support::randomize(element, random, -9, 9, 100);
-          check_row<headroom::detail::format_of<T>, F>(wrong, support::bits_of(row),
-                                                       support::mx_rules[n % 4]);
+          for (T& element : row) randomize(element, random, -9, 9, 100);
+          check_row<format_of<T>, F>(wrong, bits_of(row), mx_rules[n % 4]);
         }
-        INFO(wrong.first());
-        CHECK(wrong.count() == 0);
+        CHECK(wrong.first() == "");
       });
     });
   });

@@ -1,7 +1,7 @@
 // Every Inf and NaN is found, wherever it is, and nothing finite counts as one.
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -10,16 +10,9 @@
 #include "support/isa.hpp"
 #include "support/samples.hpp"
 
-using headroom::bfloat16;
-using headroom::binary64;
-using headroom::half;
-using headroom::span;
-using headroom::detail::format_of;
-using support::bits_of;
-using support::bits_type;
-using support::hex;
-using support::Mismatches;
-using support::name_of;
+using namespace headroom;
+using namespace headroom::detail;
+using namespace support;
 
 namespace {
 
@@ -33,37 +26,41 @@ void fill(std::vector<T>& values, float value) {
 
 /// The report of unscaling `source` out of place.
 template <class Out, class In>
-headroom::GradientReport unscaled(const std::vector<In>& source, float loss_scale) {
+GradientReport unscaled(const std::vector<In>& source, float loss_scale) {
   std::vector<Out> destination(source.size());
-  return headroom::unscale_into(source, destination, loss_scale);
+  return unscale_into(source, destination, loss_scale);
 }
 template <class T>
-headroom::GradientReport unscaled_in_place(std::vector<T> values, float loss_scale) {
-  return headroom::unscale_in_place<headroom::allow_fp16_gradients>(values, loss_scale);
+GradientReport unscaled_in_place(std::vector<T> values, float loss_scale) {
+  return unscale_in_place<allow_fp16_gradients>(values, loss_scale);
 }
 
-bool says_not_finite(const headroom::GradientReport& report) {
+bool says_not_finite(const GradientReport& report) {
   return !report.finite && bits_of(report.max_abs) == infinity;
 }
 
-/// Whether every kernel that reads reports that `values` are not finite.
+/// What every kernel that reads reports.
+template <class T>
+std::vector<GradientReport> reports_of(const std::vector<T>& values) {
+  return {measure(values),
+          unscaled_in_place(values, 2.0F),
+          unscaled_in_place(values, 3.0F),
+          unscaled<float>(values, 1024.0F),
+          unscaled<double>(values, 1024.0F),
+          unscaled<half>(values, 1.0F),
+          unscaled<bfloat16>(values, 1000.0F)};
+}
 template <class T>
 bool all_find_it(const std::vector<T>& values) {
-  const headroom::GradientNorm norm = headroom::measure(values);
-  return !headroom::all_finite(values) && says_not_finite(norm) && bits_of(norm.norm) == infinity &&
-         says_not_finite(unscaled_in_place(values, 2.0F)) &&
-         says_not_finite(unscaled_in_place(values, 3.0F)) &&
-         says_not_finite(unscaled<float>(values, 1024.0F)) &&
-         says_not_finite(unscaled<double>(values, 1024.0F)) &&
-         says_not_finite(unscaled<half>(values, 1.0F)) &&
-         says_not_finite(unscaled<bfloat16>(values, 1000.0F));
+  const auto reports = reports_of(values);
+  return !all_finite(values) && bits_of(measure(values).norm) == infinity &&
+         std::all_of(reports.begin(), reports.end(), says_not_finite);
 }
 template <class T>
 bool all_find_nothing(const std::vector<T>& values) {
-  return headroom::all_finite(values) && headroom::measure(values).finite &&
-         unscaled_in_place(values, 2.0F).finite && unscaled_in_place(values, 3.0F).finite &&
-         unscaled<float>(values, 1024.0F).finite && unscaled<double>(values, 1024.0F).finite &&
-         unscaled<half>(values, 1.0F).finite && unscaled<bfloat16>(values, 1000.0F).finite;
+  const auto reports = reports_of(values);
+  return all_finite(values) && std::all_of(reports.begin(), reports.end(),
+                                           [](const GradientReport& r) { return r.finite; });
 }
 
 template <class T>
@@ -72,11 +69,11 @@ void check_every_position(std::size_t n, Mismatches& missed, Mismatches& made_up
   fill(values, 1.5F);
   made_up.expect(all_find_nothing(values),
                  [&] { return name_of<T>() + ", n = " + std::to_string(n); });
-  const auto kinds = support::nonfinite_bits<format_of<T>>();
+  const auto kinds = nonfinite_bits<format_of<T>>();
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-      if (!support::is_exhaustive && kind != (i + n) % kinds.size()) continue;
-      support::set_bits(values[i], kinds[kind]);
+      if (!is_exhaustive && kind != (i + n) % kinds.size()) continue;
+      set_bits(values[i], kinds[kind]);
       missed.expect(all_find_it(values), [&] {
         return name_of<T>() + " " + hex(kinds[kind]) + " at " + std::to_string(i) + " of " +
                std::to_string(n);
@@ -89,8 +86,8 @@ void check_every_position(std::size_t n, Mismatches& missed, Mismatches& made_up
 }  // namespace
 
 TEST_CASE("T1: one non-finite value at every position of short spans is found", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
-    support::for_each_dtype([&](auto type) {
+  for_each_isa([&](Isa) {
+    for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
       Mismatches missed, made_up;
       for (std::size_t n = 0; n <= 3 * widest_register + 7; ++n)
@@ -99,33 +96,29 @@ TEST_CASE("T1: one non-finite value at every position of short spans is found", 
            {4 * widest_register - 1, 4 * widest_register, 8 * widest_register + 19}) {
         check_every_position<T>(n, missed, made_up);
       }
-      INFO("missed " << missed.first() << ", made up " << made_up.first());
-      CHECK(missed.count() == 0);
-      CHECK(made_up.count() == 0);
+      CHECK(missed.first() == "");
+      CHECK(made_up.first() == "");
     });
   });
 }
 
 TEST_CASE("every non-finite pattern is found, and no finite one is taken for it", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
-    support::for_each_type<half, bfloat16, float, double, headroom::float8_e4m3,
-                           headroom::float8_e5m2>([&](auto type) {
+  for_each_isa([&](Isa) {
+    for_each_type<half, bfloat16, float, double, float8_e4m3, float8_e5m2>([&](auto type) {
       using T = typename decltype(type)::type;
       using Format = format_of<T>;
       Mismatches wrong;
       std::vector<T> values(19);  // two registers and a tail
       std::size_t place = 0;
-      for (const auto bits : support::sample_bits<Format>()) {
+      for (const auto bits : sample_bits<Format>()) {
         fill(values, 0.0F);
-        support::set_bits(values[place = (place + 1) % values.size()], bits);
-        const bool finite = support::is_finite<Format>(bits);
-        const bool right = headroom::all_finite(values) == finite &&
-                           headroom::measure(values).finite == finite &&
+        set_bits(values[place = (place + 1) % values.size()], bits);
+        const bool finite = is_finite<Format>(bits);
+        const bool right = all_finite(values) == finite && measure(values).finite == finite &&
                            unscaled_in_place(values, 1.0F).finite == finite;
         wrong.expect(right, [&] { return name_of<T>() + " " + hex(bits); });
       }
-      INFO(wrong.first());
-      CHECK(wrong.count() == 0);
+      CHECK(wrong.first() == "");
     });
   });
 }
@@ -135,21 +128,18 @@ TEST_CASE("T2: an Inf that arithmetic of this very function made is found", "[ke
   // assume that they are finite.
   const volatile float large = 3e38F, tiny = 1e-38F;
   const volatile double large_double = 1e308;
-  support::for_each_isa([&](headroom::Isa) {
+  for_each_isa([&](Isa) {
     std::vector<float> overflowed{large * large, tiny, large};
-    CHECK_FALSE(headroom::all_finite(overflowed));
-    CHECK_FALSE(headroom::measure(overflowed).finite);
-    CHECK(says_not_finite(
-        headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed, 1024.0F)));
+    CHECK_FALSE(all_finite(overflowed));
+    CHECK_FALSE(measure(overflowed).finite);
+    CHECK(says_not_finite(unscale_in_place<allow_fp16_gradients>(overflowed, 1024.0F)));
     double overflowed_doubles[] = {1.0, large_double * large_double};
-    CHECK_FALSE(headroom::all_finite(overflowed_doubles));
-    CHECK(says_not_finite(
-        headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowed_doubles, 1024.0F)));
+    CHECK_FALSE(all_finite(overflowed_doubles));
+    CHECK(says_not_finite(unscale_in_place<allow_fp16_gradients>(overflowed_doubles, 1024.0F)));
     // The kernel's own arithmetic: finite before, not after.
     std::vector<float> overflowing{1.0F, large};
-    CHECK(headroom::all_finite(overflowing));
-    CHECK(says_not_finite(
-        headroom::unscale_in_place<headroom::allow_fp16_gradients>(overflowing, 0x1p-10F)));
-    CHECK_FALSE(headroom::all_finite(overflowing));
+    CHECK(all_finite(overflowing));
+    CHECK(says_not_finite(unscale_in_place<allow_fp16_gradients>(overflowing, 0x1p-10F)));
+    CHECK_FALSE(all_finite(overflowing));
   });
 }

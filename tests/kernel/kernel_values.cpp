@@ -1,7 +1,6 @@
 // What scale and unscale store and report, compared with exact integer arithmetic: every pattern of
 // the 16-bit formats and a sample of the wider ones, for a range of scales, from each dtype to
 // each.
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -18,18 +17,9 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::bfloat16;
-using headroom::binary32;
-using headroom::binary64;
-using headroom::half;
-using headroom::span;
-using headroom::detail::format_of;
-using support::AnyBits;
-using support::bits_of;
-using support::bits_type;
-using support::hex;
-using support::Mismatches;
-using support::name_of;
+using namespace headroom;
+using namespace headroom::detail;
+using namespace support;
 
 namespace {
 
@@ -44,35 +34,34 @@ span<T> chunk_of(std::vector<T>& values, std::size_t begin) {
 
 /// Whether the report describes the stored bits.
 template <class T>
-bool describes(const headroom::GradientReport& report, span<T> stored) {
+bool describes(const GradientReport& report, span<T> stored) {
   bool finite = true;
   bits_type<T> largest = 0;
   for (const T& value : stored) {
     const auto bits = bits_of(value);
-    finite = finite && support::is_finite<format_of<T>>(bits);
+    finite = finite && is_finite<format_of<T>>(bits);
     largest = std::max(largest, static_cast<bits_type<T>>(bits & format_of<T>::abs_mask));
   }
-  const std::uint64_t expected =
-      finite ? support::nearest<binary64>(support::decode<format_of<T>>(largest))
-             : std::uint64_t{binary64::infinity_bits};
+  const std::uint64_t expected = finite ? nearest<binary64>(decode<format_of<T>>(largest))
+                                        : std::uint64_t{binary64::infinity_bits};
   return report.finite == finite && bits_of(report.max_abs) == expected;
 }
 
 struct Scale {
   static constexpr const char* name = "scale";
-  static constexpr auto operation = &support::product;
+  static constexpr auto operation = &product;
   template <class In, class Out>
   static bool run(span<In> source, span<Out> destination, float factor) {
-    support::scale_into(source, destination, factor);
+    scale_into(source, destination, factor);
     return true;
   }
 };
 struct Unscale {
   static constexpr const char* name = "unscale";
-  static constexpr auto operation = &support::quotient;
+  static constexpr auto operation = &quotient;
   template <class In, class Out>
   static bool run(span<In> source, span<Out> destination, float loss_scale) {
-    return describes(headroom::unscale_into(source, destination, loss_scale), destination);
+    return describes(unscale_into(source, destination, loss_scale), destination);
   }
 };
 
@@ -86,25 +75,25 @@ struct Results {
 template <class Verb, class In, class Out>
 Results run(const std::vector<bits_type<In>>& elements, float factor) {
   Results results;
-  auto source = support::values_with<In>(elements);
+  auto source = values_with<In>(elements);
   std::vector<Out> destination(elements.size());
   for (std::size_t begin = 0; begin < elements.size(); begin += small_chunk) {
     if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor))
       ++results.wrong_reports;
   }
-  results.stored = support::any_bits_of(destination);
+  results.stored = any_bits_of(destination);
   if constexpr (std::is_same_v<In, Out>) {
     for (std::size_t begin = 0; begin < elements.size(); begin += small_chunk) {
       (void)Verb::run(chunk_of(source, begin), chunk_of(source, begin), factor);
     }
-    results.stored_in_place = support::any_bits_of(source);
+    results.stored_in_place = any_bits_of(source);
   }
   return results;
 }
 
-void compare(const Results& results, const Results& by_scalar,
-             const std::vector<support::Outcome>& expected, const support::Layout& layout) {
-  const bool flushing = support::flushes_subnormals();
+void compare(const Results& results, const Results& by_scalar, const std::vector<Outcome>& expected,
+             const support::Layout& layout) {
+  const bool flushing = flushes_subnormals();
   Mismatches wrong, unlike_scalar, unlike_in_place;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::uint64_t stored = results.stored[i];
@@ -120,26 +109,23 @@ void compare(const Results& results, const Results& by_scalar,
         results.stored_in_place.empty() || layout.same_bits(results.stored_in_place[i], stored);
     unlike_in_place.expect(same_in_place, describe);
   }
-  INFO(wrong.first() << "; unlike scalar: " << unlike_scalar.first()
-                     << "; unlike in place: " << unlike_in_place.first());
-  CHECK(wrong.count() == 0);
-  CHECK(unlike_scalar.count() == 0);
-  CHECK(unlike_in_place.count() == 0);
+  CHECK(wrong.first() == "");
+  CHECK(unlike_scalar.first() == "");
+  CHECK(unlike_in_place.first() == "");
   CHECK(results.wrong_reports == 0);
 }
 
 template <class Verb, class In, class Out>
 void check_values(const std::vector<bits_type<In>>& elements, float factor) {
-  std::vector<support::Outcome> expected;
+  std::vector<Outcome> expected;
   for (const auto element : elements) {
-    expected.push_back(
-        support::compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
+    expected.push_back(compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
   }
   Results by_scalar;
   INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
-  support::for_each_isa([&](headroom::Isa isa) {
+  for_each_isa([&](Isa isa) {
     const Results results = run<Verb, In, Out>(elements, factor);
-    if (isa == headroom::Isa::scalar) by_scalar = results;
+    if (isa == Isa::scalar) by_scalar = results;
     compare(results, by_scalar, expected, support::layout_of<format_of<Out>>);
   });
 }
@@ -147,16 +133,16 @@ void check_values(const std::vector<bits_type<In>>& elements, float factor) {
 /// From each of the dtypes `Ins` to each dtype, by each factor.
 template <class Verb, class... Ins>
 void check_all_values(const std::vector<float>& factors) {
-  support::for_each_type<Ins...>([&](auto in) {
+  for_each_type<Ins...>([&](auto in) {
     using In = typename decltype(in)::type;
-    const auto elements = support::sample_bits<format_of<In>>();
-    support::for_each_dtype([&](auto out) {
+    const auto elements = sample_bits<format_of<In>>();
+    for_each_dtype([&](auto out) {
       for (const float factor : factors) {
         // Under flush-to-zero such a factor would be 0.
         const bool is_subnormal =
             (bits_of(factor) & binary32::abs_mask) < (1U << binary32::mantissa_bits) &&
             bits_of(factor) != 0;
-        if (is_subnormal && support::flushes_subnormals()) continue;
+        if (is_subnormal && flushes_subnormals()) continue;
         check_values<Verb, In, typename decltype(out)::type>(elements, factor);
       }
     });
@@ -172,57 +158,34 @@ const std::vector<float> factors = {1.0F,     -1.0F,    0.0F,      2.0F,     0x1
 
 }  // namespace
 
-TEST_CASE(
-    "unscale stores the quotient, rounded to float and then to the destination: all half patterns",
-    "[kernel]") {
-  check_all_values<Unscale, half>(loss_scales);
+TEST_CASE("unscale stores the quotient, rounded to float and then to the destination", "[kernel]") {
+  check_all_values<Unscale, half, bfloat16, float, double>(loss_scales);
 }
-TEST_CASE(
-    "unscale stores the quotient, rounded to float and then to the destination: all bfloat16 "
-    "patterns",
-    "[kernel]") {
-  check_all_values<Unscale, bfloat16>(loss_scales);
+TEST_CASE("scale stores the product, rounded to float and then to the destination", "[kernel]") {
+  check_all_values<Scale, half, bfloat16, float, double>(factors);
 }
 TEST_CASE("unscale by every power of two in place and into float: all 16-bit patterns",
           "[kernel]") {
-  for (int exponent = -126; exponent <= 126; exponent += support::is_exhaustive ? 1 : 7) {
+  for (int exponent = -126; exponent <= 126; exponent += is_exhaustive ? 1 : 7) {
     const float loss_scale = std::ldexp(1.0F, exponent);
-    support::for_each_type<half, bfloat16>([&](auto in) {
+    for_each_type<half, bfloat16>([&](auto in) {
       using In = typename decltype(in)::type;
-      const auto elements = support::sample_bits<format_of<In>>();
+      const auto elements = sample_bits<format_of<In>>();
       check_values<Unscale, In, In>(elements, loss_scale);
       check_values<Unscale, In, float>(elements, loss_scale);
     });
   }
 }
 
-TEST_CASE("unscale of float and double", "[kernel]") {
-  check_all_values<Unscale, float, double>(loss_scales);
-}
-
-TEST_CASE(
-    "scale stores the product, rounded to float and then to the destination: all half patterns",
-    "[kernel]") {
-  check_all_values<Scale, half>(factors);
-}
-TEST_CASE(
-    "scale stores the product, rounded to float and then to the destination: all bfloat16 patterns",
-    "[kernel]") {
-  check_all_values<Scale, bfloat16>(factors);
-}
-TEST_CASE("scale of float and double", "[kernel]") {
-  check_all_values<Scale, float, double>(factors);
-}
-
 TEST_CASE("unscale by random scales is a division, not a product with a rounded reciprocal",
           "[kernel]") {
-  std::mt19937 random(support::seed);
-  support::for_each_type<half, bfloat16, float>([&](auto in) {
+  std::mt19937 random(seed);
+  for_each_type<half, bfloat16, float>([&](auto in) {
     using In = typename decltype(in)::type;
-    const auto all = support::sample_bits<format_of<In>>();
+    const auto all = sample_bits<format_of<In>>();
     for (int i = 0; i < 40; ++i) {
       float loss_scale = 0.0F;
-      support::set_bits(loss_scale, support::random_magnitude<binary32>(random, -60, 60));
+      set_bits(loss_scale, random_magnitude<binary32>(random, -60, 60));
       std::vector<bits_type<In>> elements(1999);
       for (auto& element : elements) element = all[random() % all.size()];
       check_values<Unscale, In, In>(elements, loss_scale);
@@ -236,20 +199,20 @@ TEST_CASE("scale and unscale from formats without instructions, to them and with
   const auto check = [](auto in, auto out) {
     using In = decltype(in);
     using Out = decltype(out);
-    const auto elements = support::sample_bits<format_of<In>>();
+    const auto elements = sample_bits<format_of<In>>();
     for (const float factor : {1.0F, 0x1p-10F, 0x1p15F, -0.1F})
       check_values<Scale, In, Out>(elements, factor);
     for (const float scale : {1.0F, 0x1p10F, 0x1p-15F, 3.0F, 1000.0F})
       check_values<Unscale, In, Out>(elements, scale);
   };
-  support::for_each_type<headroom::float8_e4m3, headroom::cbfloat16>([&](auto type) {
+  for_each_type<float8_e4m3, cbfloat16>([&](auto type) {
     using T = typename decltype(type)::type;
     check(T(), T());
     check(T(), 0.0F);
     check(0.0F, T());
   });
-  check(headroom::float8_e5m2(), 0.0F);
-  check(support::own8(), half());
-  check(support::own14(), 0.0F);
-  check(support::own16(), 0.0F);
+  check(float8_e5m2(), 0.0F);
+  check(own8(), half());
+  check(own14(), 0.0F);
+  check(own16(), 0.0F);
 }

@@ -1,4 +1,3 @@
-#include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>
@@ -12,21 +11,9 @@
 #include "support/kernels.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary16;
-using headroom::binary32;
-using headroom::binary64;
-using headroom::brain16;
-using headroom::GradientReport;
-using headroom::half;
-using headroom::detail::format_of;
-using headroom::detail::Found;
-using headroom::detail::Op;
-using headroom::detail::report_of;
-using support::bits_of;
-using support::bits_type;
-using support::Mismatches;
-using support::name_of;
-using support::run_kernel;
+using namespace headroom;
+using namespace headroom::detail;
+using namespace support;
 
 namespace {
 
@@ -87,17 +74,17 @@ std::string describe(const std::string& types, std::size_t n, std::size_t offset
 /// occur.
 template <class T>
 std::vector<T> some_elements() {
-  std::mt19937 random(support::seed);
+  std::mt19937 random(seed);
   std::vector<bits_type<T>> elements(most_elements);
-  for (auto& element : elements) element = support::random_finite_bits<format_of<T>>(random);
+  for (auto& element : elements) element = random_finite_bits<format_of<T>>(random);
   elements[most_elements - 7] = format_of<T>::infinity_bits;
-  return support::values_with<T>(elements);
+  return values_with<T>(elements);
 }
 
 /// The result for each element alone in a span, by the scalar kernel.
 template <class Verb, class In, class Out>
 std::vector<Out> one_by_one(const std::vector<In>& elements) {
-  const support::ScopedIsa scoped(headroom::Isa::scalar);
+  const ScopedIsa scoped(Isa::scalar);
   std::vector<Out> results(elements.size());
   for (std::size_t i = 0; i < elements.size(); ++i)
     (void)Verb::run(elements.data() + i, results.data() + i, 1);
@@ -106,7 +93,7 @@ std::vector<Out> one_by_one(const std::vector<In>& elements) {
 
 template <class Verb, class In, class Out>
 GradientReport report_by_scalar(const std::vector<In>& elements, std::size_t n) {
-  const support::ScopedIsa scoped(headroom::Isa::scalar);
+  const ScopedIsa scoped(Isa::scalar);
   std::vector<Out> results(n);
   return Verb::run(elements.data(), results.data(), n);
 }
@@ -140,7 +127,7 @@ void check_reads(Mismatches& wrong) {
     GradientReport largest;
     Found measured{};
     {
-      const support::ScopedIsa scoped(headroom::Isa::scalar);
+      const ScopedIsa scoped(Isa::scalar);
       largest = report_of(run_kernel<Op::max_abs>(elements.data(), elements.data(), n));
       measured = run_kernel<Op::measure>(elements.data(), elements.data(), n);
     }
@@ -161,12 +148,12 @@ void check_reads(Mismatches& wrong) {
 /// line.
 template <class Verb, class In, class Out>
 void check_long_spans(Mismatches& wrong) {
-  std::mt19937 random(support::seed);
+  std::mt19937 random(seed);
   std::vector<bits_type<In>> bits(1300);
-  for (auto& element : bits) element = support::random_finite_bits<format_of<In>>(random);
+  for (auto& element : bits) element = random_finite_bits<format_of<In>>(random);
   // So that it shows if the first elements are left out
   bits.front() = format_of<In>::largest_finite_bits;
-  const auto elements = support::values_with<In>(bits);
+  const auto elements = values_with<In>(bits);
   for (const std::size_t n : {191U, 192U, 260U, 1023U, 1024U, 1300U}) {
     for (const std::size_t offset : {0U, 1U, 2U, 4U, 16U, 30U, 48U, 60U, 62U}) {
       const std::size_t out_offset = (offset * 3 + n) % 64;
@@ -202,62 +189,55 @@ void check_long_spans(Mismatches& wrong) {
 
 template <class Verb>
 void check_all_pairs() {
-  support::for_each_isa([&](headroom::Isa) {
+  for_each_isa([&](Isa) {
     Mismatches wrong;
-    support::for_each_dtype([&](auto in) {
-      support::for_each_dtype([&](auto out) {
+    for_each_dtype([&](auto in) {
+      for_each_dtype([&](auto out) {
         check_transform<Verb, typename decltype(in)::type, typename decltype(out)::type>(wrong);
       });
     });
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
 }  // namespace
 
-TEST_CASE("an element's result does not depend on where it lies: scale", "[kernel]") {
+TEST_CASE("an element's result does not depend on where it lies", "[kernel]") {
   check_all_pairs<Run<Op::scale>>();
-}
-TEST_CASE("an element's result does not depend on where it lies: unscale", "[kernel]") {
   check_all_pairs<Run<Op::unscale>>();
-}
-TEST_CASE("an element's result does not depend on where it lies: cast", "[kernel]") {
   check_all_pairs<Run<Op::cast>>();
 }
 TEST_CASE("what is measured does not depend on where the elements lie", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
+  for_each_isa([&](Isa) {
     Mismatches wrong;
-    support::for_each_dtype([&](auto type) { check_reads<typename decltype(type)::type>(wrong); });
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    for_each_dtype([&](auto type) { check_reads<typename decltype(type)::type>(wrong); });
+    CHECK(wrong.first() == "");
   });
 }
 
 TEST_CASE("long spans become what short ones become, wherever they lie", "[kernel]") {
-  support::for_each_isa([&](headroom::Isa) {
+  for_each_isa([&](Isa) {
     Mismatches wrong;
-    support::for_each_dtype([&](auto in) {
+    for_each_dtype([&](auto in) {
       using In = typename decltype(in)::type;
-      support::for_each_dtype([&](auto out) {
+      for_each_dtype([&](auto out) {
         check_long_spans<Run<Op::scale>, In, typename decltype(out)::type>(wrong);
         check_long_spans<Run<Op::unscale>, In, typename decltype(out)::type>(wrong);
       });
       check_long_spans<Run<Op::add_scaled>, In, float>(wrong);
     });
-    INFO(wrong.first());
-    CHECK(wrong.count() == 0);
+    CHECK(wrong.first() == "");
   });
 }
 
 TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
-  std::mt19937 random(support::seed);
-  support::for_each_isa([&](headroom::Isa) {
-    support::for_each_dtype([&](auto type) {
+  std::mt19937 random(seed);
+  for_each_isa([&](Isa) {
+    for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
       const auto elements = some_elements<T>();
       for (int round = 0; round < 200; ++round) {
-        std::vector<headroom::detail::Piece> pieces;
+        std::vector<Piece> pieces;
         std::vector<T> list = elements, single = elements;
         Found expected{0, 0.0}, found{0, 0.0};
         for (std::size_t begin = 0; begin < most_elements;) {
@@ -270,17 +250,14 @@ TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
         }
         using Format = format_of<T>;
         const auto* const last = pieces.data() + pieces.size();
-        headroom::detail::kernels<Op::scale, Format>[headroom::detail::isa_index()](
-            pieces.data(), last, headroom::detail::Pass{Op::scale, 0.5}, found);
+        kernels<Op::scale, Format>[isa_index()](pieces.data(), last, Pass{Op::scale, 0.5}, found);
         CHECK(found.max_abs == expected.max_abs);
         CHECK(bits_of(list) == bits_of(single));
         Found sums{0, 0.0}, by_piece{0, 0.0};
-        headroom::detail::kernels<Op::measure, Format>[headroom::detail::isa_index()](
-            pieces.data(), last, headroom::detail::Pass{Op::measure}, sums);
+        kernels<Op::measure, Format>[isa_index()](pieces.data(), last, Pass{Op::measure}, sums);
         for (const auto& piece : pieces) {
           const auto* const first = static_cast<const T*>(piece.source);
-          headroom::detail::add_to_sum(
-              by_piece, run_kernel<Op::measure>(first, first, piece.size).sum_of_squares);
+          add_to_sum(by_piece, run_kernel<Op::measure>(first, first, piece.size).sum_of_squares);
         }
         if (report_of(sums).finite)
           CHECK(bits_of(sums.sum_of_squares) == bits_of(by_piece.sum_of_squares));

@@ -1,6 +1,5 @@
 // Streaming stores write the same bits as ordinary ones, for any length at any address, and nothing
 // beside them.
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 #include <headroom/kernel/table.hpp>
 
@@ -13,12 +12,9 @@
 #include "support/isa.hpp"
 #include "support/samples.hpp"
 
-using headroom::binary16;
-using headroom::binary32;
-using headroom::brain16;
-using headroom::detail::Found;
-using headroom::detail::Op;
-using headroom::detail::Piece;
+using namespace headroom;
+using namespace headroom::detail;
+using namespace support;
 
 namespace {
 
@@ -27,8 +23,7 @@ namespace {
 template <class In, class Out>
 struct Pieces {
   using InBits = typename In::bits_type;
-  static constexpr std::size_t least =
-      headroom::detail::least_streamed / sizeof(typename Out::bits_type);
+  static constexpr std::size_t least = least_streamed / sizeof(typename Out::bits_type);
   static constexpr std::size_t count = 40, most = 2 * least + 100, gap = 130;
 
   struct Place {
@@ -46,8 +41,7 @@ struct Pieces {
       places.push_back({source.size(), size, bytes});
       bytes += size * sizeof(typename Out::bits_type) + gap;
       for (std::size_t k = 0; k < size; ++k) {
-        source.push_back(is_finite ? support::random_finite_bits<In>(random)
-                                   : support::random_bits<In>(random));
+        source.push_back(is_finite ? random_finite_bits<In>(random) : random_bits<In>(random));
       }
     }
   }
@@ -71,9 +65,8 @@ struct Pieces {
     std::vector<Piece> pieces;
     for (const Place& place : places)
       pieces.push_back({source.data() + place.source, begin + place.destination, place.size});
-    headroom::detail::kernels<op, In, Out>[headroom::detail::isa_index()](
-        pieces.data(), pieces.data() + pieces.size(),
-        headroom::detail::Pass{op, factor, false, streaming}, found);
+    kernels<op, In, Out>[isa_index()](pieces.data(), pieces.data() + pieces.size(),
+                                      Pass{op, factor, false, streaming}, found);
     return {begin, begin + bytes};
   }
   template <Op op>
@@ -86,11 +79,11 @@ struct Pieces {
 
 template <class In, class Out>
 std::size_t wrong_streams() {
-  std::mt19937 random(support::seed);
+  std::mt19937 random(seed);
   std::size_t wrong = 0;
   for (int round = 0; round < 20; ++round) {
     const Pieces<In, Out> pieces(random, round % 2 == 0);
-    if constexpr (headroom::detail::is_fp8<Out>) {
+    if constexpr (is_fp8<Out>) {
       wrong += pieces.template streams_right<Op::quantize>(0.3) ? 0 : 1;
     } else {
       wrong += pieces.template streams_right<Op::scale>(0.25) ? 0 : 1;
@@ -104,7 +97,7 @@ std::size_t wrong_streams() {
 }  // namespace
 
 TEST_CASE("streaming stores leave the same bits as ordinary ones", "[kernel]") {
-  support::for_each_isa([](headroom::Isa) {
+  for_each_isa([](Isa) {
     CHECK(wrong_streams<binary16, binary32>() == 0);
     CHECK(wrong_streams<brain16, binary32>() == 0);
     CHECK(wrong_streams<binary32, binary16>() == 0);
@@ -112,33 +105,33 @@ TEST_CASE("streaming stores leave the same bits as ordinary ones", "[kernel]") {
     CHECK(wrong_streams<binary32, binary32>() == 0);
     CHECK(wrong_streams<binary16, brain16>() == 0);
     CHECK(wrong_streams<brain16, brain16>() == 0);
-    CHECK(wrong_streams<binary32, headroom::e4m3>() == 0);
-    CHECK(wrong_streams<binary16, headroom::e5m2>() == 0);
-    CHECK(wrong_streams<brain16, headroom::e4m3>() == 0);
-    CHECK(wrong_streams<headroom::e4m3, binary32>() == 0);
-    CHECK(wrong_streams<headroom::e5m2, brain16>() == 0);
+    CHECK(wrong_streams<binary32, e4m3>() == 0);
+    CHECK(wrong_streams<binary16, e5m2>() == 0);
+    CHECK(wrong_streams<brain16, e4m3>() == 0);
+    CHECK(wrong_streams<e4m3, binary32>() == 0);
+    CHECK(wrong_streams<e5m2, brain16>() == 0);
   });
 }
 
 TEST_CASE("what is done in place does not stream, but is right", "[kernel]") {
-  support::for_each_isa([](headroom::Isa) {
+  for_each_isa([](Isa) {
     std::vector<float> values(1000, 3.0F);
     const Piece piece{values.data(), values.data(), values.size()};
     Found found{0, 0.0};
-    headroom::detail::kernels<Op::scale, binary32>[headroom::detail::isa_index()](
-        &piece, &piece + 1, headroom::detail::Pass{Op::scale, 0.5, false, true}, found);
+    kernels<Op::scale, binary32>[isa_index()](&piece, &piece + 1, Pass{Op::scale, 0.5, false, true},
+                                              found);
     CHECK(values == std::vector<float>(1000, 1.5F));
   });
 }
 
 TEST_CASE("a span large enough to stream is unscaled and checked to its end", "[kernel]") {
-  const std::size_t n = headroom::detail::least_streamed_pass / 6 + 100;
-  std::vector<headroom::half> source(n, headroom::half(3.0F));
+  const std::size_t n = least_streamed_pass / 6 + 100;
+  std::vector<half> source(n, half(3.0F));
   std::vector<float> destination(n + 1, 7.0F);
-  source[n - 1] = headroom::half(-6.0F);
-  support::for_each_isa([&](headroom::Isa) {
-    const headroom::span<float> odd_place(destination.data() + 1, n);
-    CHECK(headroom::unscale_into(source, odd_place, 2.0F).max_abs == 3.0);
+  source[n - 1] = half(-6.0F);
+  for_each_isa([&](Isa) {
+    const span<float> odd_place(destination.data() + 1, n);
+    CHECK(unscale_into(source, odd_place, 2.0F).max_abs == 3.0);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i + 1 < n; ++i) wrong += odd_place[i] == 1.5F ? 0 : 1;
     CHECK(wrong == 0);

@@ -4,10 +4,8 @@
 #include "support/catch.hpp"
 #include "support/isa.hpp"
 
-using headroom::binary16;
-using headroom::binary32;
-using headroom::binary64;
-using headroom::brain16;
+using namespace headroom;
+using namespace support;
 namespace detail = headroom::detail;
 using detail::Op;
 
@@ -31,7 +29,7 @@ TEST_CASE("double runs on the scalar kernels, whatever is chosen", "[kernel]") {
 
 #if !HEADROOM_DETAIL_HAS_NEON
 TEST_CASE("an instruction set that this file was not compiled with runs as scalar", "[kernel]") {
-  const auto neon = static_cast<std::size_t>(headroom::Isa::neon);
+  const auto neon = static_cast<std::size_t>(Isa::neon);
   CHECK(detail::kernels<Op::scale, binary32>[neon] == detail::kernels<Op::scale, binary32>[0]);
 }
 #endif

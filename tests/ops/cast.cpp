@@ -1,9 +1,7 @@
 // The values that cast gives, as far as tests/kernel/kernel_cast.cpp does not tell. The types are
 // in tests/tree/make_like.cpp, trees that do not match in plan.cpp.
-#include <headroom/dtype/float8.hpp>
 #include <headroom/headroom.hpp>
 
-#include <cstdint>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -15,14 +13,8 @@
 #include "support/reference.hpp"
 #include "support/samples.hpp"
 
-using headroom::bfloat16;
-using headroom::cast;
-using headroom::cast_into;
-using headroom::float8_e4m3;
-using headroom::float8_e5m2;
-using headroom::half;
-using headroom::saturate;
-using headroom::detail::format_of;
+using namespace headroom;
+using namespace headroom::detail;
 using support::bits_of;
 
 namespace {
@@ -54,10 +46,10 @@ void check_saturating_cast() {
   INFO(support::name_of<From>() << " to " << support::name_of<To>());
   const auto source = support::values_with<From>(support::sample_bits<format_of<From>>());
   CHECK(wrong_casts(source, cast<To>(source, saturate)) == 0);
-  CHECK(wrong_casts(source, cast<To>(source, saturate, headroom::parallel(2))) == 0);
+  CHECK(wrong_casts(source, cast<To>(source, saturate, parallel(2))) == 0);
   CHECK(wrong_casts(source, cast<To>(std::vector<From>(source), saturate)) == 0);
   std::vector<To> destination(source.size(), To(7.0F));
-  cast_into(source, headroom::span<To>(destination), saturate, headroom::sequential);
+  cast_into(source, span<To>(destination), saturate, sequential);
   CHECK(wrong_casts(source, destination) == 0);
 }
 
@@ -72,12 +64,12 @@ TEST_CASE("cast of a scalar") {
 // ---- saturating casts, and 8-bit leaves ----
 
 TEST_CASE("casts that saturate, on every instruction set") {
-  support::for_each_isa([](headroom::Isa) {
+  support::for_each_isa([](Isa) {
     check_saturating_cast<float, float8_e4m3>();
     check_saturating_cast<float8_e5m2, float8_e4m3>();
     check_saturating_cast<double, float8_e5m2>();
     check_saturating_cast<float, half>();
-    check_saturating_cast<float, headroom::bfloat16>();
+    check_saturating_cast<float, bfloat16>();
     check_saturating_cast<half, half>();
   });
 }
@@ -86,17 +78,17 @@ TEST_CASE("a cast that saturates is asked for after the trees, with an executor 
   const auto source = support::network_of(1000.0F);
   CHECK(is_network_of(cast<float8_e4m3>(source, saturate), float8_e4m3(448.0F)));
   auto destination = support::network_of(half(0.0F));
-  cast_into(source, destination, saturate, headroom::parallel(2));
+  cast_into(source, destination, saturate, parallel(2));
   CHECK(is_network_of(destination, half(1000.0F)));
   CHECK(cast<float8_e4m3>(-1e30, saturate) == float8_e4m3(-448.0F));
-  CHECK(support::is_nan<headroom::e4m3>(cast<float8_e4m3>(-1e30).bits()));
-  static_assert(std::is_same_v<decltype(cast<half>(source, saturate, headroom::sequential)),
+  CHECK(support::is_nan<e4m3>(cast<float8_e4m3>(-1e30).bits()));
+  static_assert(std::is_same_v<decltype(cast<half>(source, saturate, sequential)),
                                decltype(cast<half>(source))>);
 }
 
 TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measured") {
-  support::for_each_isa([](headroom::Isa) {
-    const headroom::ConstantLossScale loss_scale(1024.0F);
+  support::for_each_isa([](Isa) {
+    const ConstantLossScale loss_scale(1024.0F);
     const auto e5m2 = support::network_of(float8_e5m2(-6.0F));
     const auto [grads, report] = loss_scale.unscale<float>(e5m2);
     CHECK(is_network_of(grads, -6.0F / 1024.0F));
@@ -104,14 +96,14 @@ TEST_CASE("gradients in E5M2 and E4M3 are unscaled into float, checked and measu
 
     std::vector<std::vector<float8_e4m3>> e4m3{std::vector<float8_e4m3>(40, float8_e4m3(2.0F)),
                                                {float8_e4m3(448.0F)}};
-    CHECK(headroom::all_finite(e4m3));
-    CHECK(headroom::measure(e4m3).max_abs == 448.0);
-    CHECK(loss_scale.unscale_in_place<headroom::allow_fp16_gradients>(e4m3).max_abs == 0.4375);
+    CHECK(all_finite(e4m3));
+    CHECK(measure(e4m3).max_abs == 448.0);
+    CHECK(loss_scale.unscale_in_place<allow_fp16_gradients>(e4m3).max_abs == 0.4375);
     CHECK(e4m3[0][39] == std::numeric_limits<float8_e4m3>::denorm_min());
     loss_scale.scale_in_place(e4m3);
     CHECK((e4m3[0][0] == float8_e4m3(2.0F) && e4m3[1][0] == float8_e4m3(448.0F)));
     loss_scale.scale_in_place(e4m3);
-    CHECK_FALSE(headroom::all_finite(e4m3));
+    CHECK_FALSE(all_finite(e4m3));
     CHECK_FALSE(loss_scale.unscale<float>(e4m3).report.finite);
   });
 }

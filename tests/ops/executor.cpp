@@ -16,8 +16,7 @@
 #include "support/errors.hpp"
 #include "support/threads.hpp"
 
-using Catch::Matchers::ContainsSubstring;
-using headroom::parallel;
+using namespace headroom;
 
 namespace {
 
@@ -36,14 +35,13 @@ struct ClassesOnly {
 TEST_CASE("an executor need not take functions, nor have threads") {
   const std::vector<float> tree(std::size_t{1} << 18, 2.0F);
   for (const std::size_t threads : {0U, 1U, 5U}) {
-    CHECK(headroom::measure(tree, ClassesOnly{threads}).max_abs == 2.0);
-    CHECK_FALSE(headroom::find_nonfinite(tree, ClassesOnly{threads}).has_value());
+    CHECK(measure(tree, ClassesOnly{threads}).max_abs == 2.0);
+    CHECK_FALSE(find_nonfinite(tree, ClassesOnly{threads}).has_value());
   }
 }
 
 TEST_CASE("a number of threads below 1 is refused") {
-  CHECK_THAT(support::message_of([] { (void)parallel(-3); }),
-             ContainsSubstring("n_threads is -3; it must be at least 1"));
+  CHECK_INVALID("n_threads is -3; it must be at least 1", parallel(-3));
   CHECK_THROWS_AS(parallel(0), std::invalid_argument);
 }
 
@@ -55,7 +53,7 @@ TEST_CASE("an executor runs each task once") {
       for (const auto& count : runs) CHECK(count == 1);
     }
   };
-  check(headroom::sequential);
+  check(sequential);
   check(parallel(1));
   check(parallel(3));
 }

@@ -1,7 +1,6 @@
 #include <headroom/ops/find_nonfinite.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,24 +15,22 @@
 #include "support/samples.hpp"
 #include "support/strided.hpp"
 
-using headroom::find_nonfinite;
-using headroom::half;
-using headroom::NonFiniteKind;
+using namespace headroom;
 
 namespace {
 
 template <class T>
-constexpr support::bits_type<T> infinity = headroom::detail::format_of<T>::infinity_bits;
+constexpr support::bits_type<T> plus_infinity = detail::format_of<T>::infinity_bits;
 template <class T>
 constexpr support::bits_type<T> minus_infinity =
-    static_cast<support::bits_type<T>>(infinity<T> | headroom::detail::format_of<T>::sign_mask);
+    static_cast<support::bits_type<T>>(plus_infinity<T> | detail::format_of<T>::sign_mask);
 template <class T>
-constexpr support::bits_type<T> quiet_nan = headroom::detail::format_of<T>::quiet_nan_bits;
+constexpr support::bits_type<T> quiet_nan = detail::format_of<T>::quiet_nan_bits;
 template <class T>
-constexpr support::bits_type<T> signalling_nan = static_cast<support::bits_type<T>>(infinity<T> +
-                                                                                    1);
+constexpr support::bits_type<T> signalling_nan =
+    static_cast<support::bits_type<T>>(plus_infinity<T> + 1);
 
-void check(const std::optional<headroom::NonFinite>& found, const headroom::NonFinite& expected) {
+void check(const std::optional<NonFinite>& found, const NonFinite& expected) {
   REQUIRE(found.has_value() == (expected.nan_count + expected.inf_count > 0));
   if (!found) return;
   CHECK(found->path == expected.path);
@@ -61,13 +58,12 @@ TEST_CASE("the first is named, all are counted, in every dtype") {
     auto network = support::network_of(T(1.0F));
     support::set_bits(network.heads["decoder"][1], minus_infinity<T>);
     support::set_bits(network.heads["encoder"][0], quiet_nan<T>);
-    support::set_bits(network.heads["encoder"][2], infinity<T>);
+    support::set_bits(network.heads["encoder"][2], plus_infinity<T>);
     support::set_bits(network.heads["encoder"][3], signalling_nan<T>);
     support::set_bits(*network.temperature, quiet_nan<T>);
     check(find_nonfinite(network), {"heads[\"decoder\"]", 1, NonFiniteKind::inf, 3, 2, 4});
     support::set_bits(network.layers[1].bias, quiet_nan<T>);
-    check(find_nonfinite(network, headroom::parallel(2)),
-          {"layers[1].bias", 0, NonFiniteKind::nan, 4, 2, 3});
+    check(find_nonfinite(network, parallel(2)), {"layers[1].bias", 0, NonFiniteKind::nan, 4, 2, 3});
   });
 }
 
@@ -77,7 +73,7 @@ TEST_CASE(
   const std::map<int, support::Strided<float>> tree = {{3, {store.data(), {900}, {2}}}};
   support::set_bits(store[601], quiet_nan<float>);
   CHECK_FALSE(find_nonfinite(tree).has_value());
-  support::set_bits(store[800], infinity<float>);
+  support::set_bits(store[800], plus_infinity<float>);
   support::set_bits(store[1798], quiet_nan<float>);
   check(find_nonfinite(tree), {"[3]", 400, NonFiniteKind::inf, 1, 1});
 }
@@ -88,7 +84,7 @@ TEST_CASE("any number of Inf and NaN in leaves of any size, against a count one 
     using T = typename decltype(tag)::type;
     for (int run = 0; run < support::cases(20); ++run) {
       std::vector<std::vector<T>> tree(3);
-      headroom::NonFinite expected;
+      NonFinite expected;
       for (std::size_t leaf = 0; leaf < tree.size(); ++leaf) {
         tree[leaf].assign(random() % 1600, T(1.0F));
         const unsigned one_in = run % 4 == 0 ? 1 : 1U << random() % 12;

@@ -17,9 +17,7 @@
 #include "support/samples.hpp"
 #include "support/strided.hpp"
 
-using Catch::Matchers::ContainsSubstring;
-using headroom::half;
-using headroom::parallel;
+using namespace headroom;
 using support::bits_of;
 
 namespace {
@@ -39,8 +37,7 @@ struct Big {
     for (const std::size_t size : {1U, 65536U, 65537U, 0U, 300001U, 17U}) {
       leaves.emplace_back();
       for (std::size_t i = 0; i < size; ++i) {
-        leaves.back().push_back(
-            half::from_bits(support::random_finite_bits<headroom::binary16>(random)));
+        leaves.back().push_back(half::from_bits(support::random_finite_bits<binary16>(random)));
       }
     }
     std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
@@ -58,9 +55,9 @@ struct Big {
   }
 };
 
-const headroom::ConstantLossScale policy(3.0F);
+const ConstantLossScale policy(3.0F);
 
-bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) {
+bool same(const GradientReport& a, const GradientReport& b) {
   return a.finite == b.finite && bits_of(a.max_abs) == bits_of(b.max_abs);
 }
 
@@ -68,31 +65,29 @@ bool same(const headroom::GradientReport& a, const headroom::GradientReport& b) 
 
 TEST_CASE("parallel results are those of one thread, bit for bit") {
   Big expected;
-  const auto measured = headroom::measure(expected);
-  const auto cast_halves = headroom::cast<float>(expected.leaves);
+  const auto measured = measure(expected);
+  const auto cast_halves = cast<float>(expected.leaves);
   const auto unscaled_halves = policy.unscale(expected.leaves);
-  const auto report = policy.unscale_in_place<headroom::allow_fp16_gradients>(expected);
-  const auto clipped =
-      policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(expected, 0.1);
+  const auto report = policy.unscale_in_place<allow_fp16_gradients>(expected);
+  const auto clipped = policy.unscale_and_clip_in_place<allow_fp16_gradients>(expected, 0.1);
   for (int threads = 1; threads <= 5; ++threads) {
     INFO(threads << " threads");
     Big tree;
-    const auto found = headroom::measure(tree, parallel(threads));
+    const auto found = measure(tree, parallel(threads));
     CHECK(same(found, measured));
     CHECK(bits_of(found.norm) == bits_of(measured.norm));
-    CHECK(headroom::all_finite(tree, parallel(threads)));
+    CHECK(all_finite(tree, parallel(threads)));
 
-    const auto casted = headroom::cast<float>(tree.leaves, parallel(threads));
+    const auto casted = cast<float>(tree.leaves, parallel(threads));
     const auto unscaled = policy.unscale(tree.leaves, parallel(threads));
     CHECK(same(unscaled.report, unscaled_halves.report));
     for (std::size_t leaf = 0; leaf < casted.size(); ++leaf) {
       CHECK(bits_of(casted[leaf]) == bits_of(cast_halves[leaf]));
       CHECK(bits_of(unscaled.grads[leaf]) == bits_of(unscaled_halves.grads[leaf]));
     }
-    CHECK(same(policy.unscale_in_place<headroom::allow_fp16_gradients>(tree, parallel(threads)),
-               report));
-    const auto clip = policy.unscale_and_clip_in_place<headroom::allow_fp16_gradients>(
-        tree, 0.1, parallel(threads));
+    CHECK(same(policy.unscale_in_place<allow_fp16_gradients>(tree, parallel(threads)), report));
+    const auto clip =
+        policy.unscale_and_clip_in_place<allow_fp16_gradients>(tree, 0.1, parallel(threads));
     CHECK(same(clip, clipped));
     CHECK(bits_of(clip.norm) == bits_of(clipped.norm));
     CHECK(tree.bits() == expected.bits());
@@ -102,7 +97,6 @@ TEST_CASE("parallel results are those of one thread, bit for bit") {
 namespace {
 
 using namespace headroom::detail;
-using headroom::binary64;
 using MeasureOps = Ops<Op::max_abs, Op::measure>;
 
 /// Floats in leaves of many sizes, one of them strided, and the plan that reads them.
@@ -141,22 +135,10 @@ bool same(const Found& a, const Found& b) {
 std::size_t kernel_calls = 0;
 void count_calls(const Piece* first, const Piece* last, const Pass& pass, Found& found) {
   ++kernel_calls;
-  IsaKernels<headroom::Isa::scalar>::find<Op::max_abs, headroom::binary32, headroom::binary32>()(
-      first, last, pass, found);
+  IsaKernels<Isa::scalar>::find<Op::max_abs, binary32, binary32>()(first, last, pass, found);
 }
 
 }  // namespace
-
-TEST_CASE("what was found becomes a report and a norm") {
-  const Found none{0, 0.0}, some{bits_of(3.0), 25.0}, bad{binary64::infinity_bits, 7.0};
-  CHECK((report_of(none).finite && report_of(none).max_abs == 0.0 && norm_of(none).norm == 0.0));
-  CHECK((report_of(some).finite && report_of(some).max_abs == 3.0 && norm_of(some).norm == 5.0));
-  for (const headroom::GradientNorm& norm : {norm_of(bad), overflow()}) {
-    CHECK_FALSE(norm.finite);
-    CHECK(bits_of(norm.max_abs) == binary64::infinity_bits);
-    CHECK(bits_of(norm.norm) == binary64::infinity_bits);
-  }
-}
 
 TEST_CASE(
     "every element is in one group, and every group in one share, in order, whatever their "
@@ -211,18 +193,18 @@ TEST_CASE(
   const Counting two{{2}, &tasks};
   std::vector<float> tree(2 * least_share, 6.0F);
   CHECK(count_shares(two, tree.size()) == 2);
-  CHECK(headroom::unscale_in_place(tree, 2.0F, two).max_abs == 3.0);
+  CHECK(unscale_in_place(tree, 2.0F, two).max_abs == 3.0);
   CHECK(tasks == 2);
   CHECK(tree == std::vector<float>(2 * least_share, 3.0F));
   tree.pop_back();
-  CHECK(headroom::unscale_in_place(tree, 2.0F, two).max_abs == 1.5);
+  CHECK(unscale_in_place(tree, 2.0F, two).max_abs == 1.5);
   CHECK(tasks == 2);
 }
 
 TEST_CASE("a pass finds the same whoever runs it, and in which order") {
   const Leaves leaves;
   const Pass pass{Op::measure};
-  const Found expected = run(leaves.plan, pass, headroom::sequential);
+  const Found expected = run(leaves.plan, pass, sequential);
   CHECK(expected.sum_of_squares > 0.0);
   for (const std::size_t shares : {0U, 1U, 2U, 3U, 40U})
     CHECK(same(run(leaves.plan, pass, Backwards{shares}), expected));
@@ -231,7 +213,7 @@ TEST_CASE("a pass finds the same whoever runs it, and in which order") {
 
 TEST_CASE("a pass that may stop ends at a group that is not finite; others go on") {
   std::vector<float> tree(4 * group_size, 1.0F);
-  support::set_bits(tree[group_size], headroom::binary32::infinity_bits);
+  support::set_bits(tree[group_size], binary32::infinity_bits);
   PieceKind kind{{}, sizeof(float), sizeof(float), true};
   kind.kernels[static_cast<int>(Op::max_abs)] = support::on_every_isa<&count_calls>();
   Plan plan;
@@ -249,8 +231,8 @@ TEST_CASE("a pass that may stop ends at a group that is not finite; others go on
 TEST_CASE("an Inf in the first gradient leaves none of the others out, with one thread or two") {
   for (const int threads : {1, 2}) {
     std::vector<std::vector<float>> tree(6, std::vector<float>(200'000, 6.0F));
-    support::set_bits(tree[0][0], headroom::binary32::infinity_bits);
-    CHECK_FALSE(headroom::unscale_in_place(tree, 2.0F, parallel(threads)).finite);
+    support::set_bits(tree[0][0], binary32::infinity_bits);
+    CHECK_FALSE(unscale_in_place(tree, 2.0F, parallel(threads)).finite);
     std::ptrdiff_t unscaled = 0;
     for (const auto& leaf : tree) unscaled += std::count(leaf.begin(), leaf.end(), 3.0F);
     CHECK(unscaled == 6 * 200'000 - 1);

@@ -5,34 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/kernels.hpp"
 #include "support/samples.hpp"
+#include "support/strided.hpp"
 
 using namespace headroom::detail;
 using headroom::Layout;
 
 namespace {
-
-/// The offsets of all elements in the order of a loop nest, one by one.
-std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets_of(const LoopNest& nest) {
-  std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> offsets = {{0, 0}};
-  for (int i = 0; i < nest.depth; ++i) {
-    const Dimension& dimension = nest.dimensions[i];
-    std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> longer;
-    for (const auto& [source, destination] : offsets) {
-      for (std::ptrdiff_t n = 0; n < dimension.size; ++n) {
-        longer.emplace_back(source + n * dimension.source_stride,
-                            destination + n * dimension.destination_stride);
-      }
-    }
-    offsets = std::move(longer);
-  }
-  return offsets;
-}
 
 /// A tensor of random shape with gaps between its elements, in memory of `span` elements. Some
 /// strides are negative.
@@ -98,7 +81,7 @@ void check_pass(std::mt19937& random) {
   const auto size = static_cast<std::size_t>(from.layout.size());
   const std::size_t begin = random() % size, end = begin + 1 + random() % (size - begin);
   auto expected = destination;
-  const auto offsets = offsets_of(nest);
+  const auto offsets = support::places_of({nest.dimensions, nest.dimensions + nest.depth});
   for (std::size_t i = begin; i < end; ++i) {
     std::int32_t& element = expected[static_cast<std::size_t>(to.first + offsets[i].second)];
     element =

@@ -18,7 +18,6 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 using headroom::bfloat16;

@@ -48,13 +48,11 @@ TEST_CASE("NVFP4: TransformerEngine scales a tensor with Inf as one whose amax i
 
 TEST_CASE(
     "Mxfp4ToNvfp4: every code of every MXFP4 block is exact, down to 2^-17 of the largest scale") {
-  using headroom::detail::widened;
+  using detail::widened;
   const auto as_float = [](double value) {
-    return headroom::detail::bit_cast<float>(headroom::detail::nearest_float_bits(value));
+    return detail::bit_cast<float>(detail::nearest_float_bits(value));
   };
-  const auto value_of = [](const float& number) {
-    return widened(headroom::detail::magnitude_bits(number));
-  };
+  const auto value_of = [](const float& number) { return widened(detail::magnitude_bits(number)); };
   const double codes[] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
   unsigned scales = 0, wrong_scales = 0, inexact = 0, beyond = 0;
   // Of the MX block; 6 * 2^126 is Inf
@@ -92,5 +90,5 @@ TEST_CASE(
   CHECK(beyond > 0);
   const float nan =
       Mxfp4ToNvfp4{}.scale<e2m1>(std::numeric_limits<float>::quiet_NaN(), 0.0F).factor;
-  CHECK(headroom::detail::magnitude_bits(nan) > binary32::infinity_bits);
+  CHECK(detail::magnitude_bits(nan) > binary32::infinity_bits);
 }

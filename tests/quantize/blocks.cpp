@@ -3,7 +3,6 @@
 #include <headroom/quantize/blocks.hpp>
 #include <headroom/tree/std.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -20,11 +19,9 @@
 #include "support/samples.hpp"
 #include "support/strided.hpp"
 
+using namespace headroom::detail;
 using namespace headroom;
-using headroom::detail::format_of;
 using support::bits_of;
-using support::message_of;
-using support::Mismatches;
 using support::Strided;
 
 namespace {
@@ -266,9 +263,7 @@ TEST_CASE("blocks: an any_tensor, and the half byte after an odd row") {
   CHECK(back == std::vector<float>{1.0F, 2.0F, 3.0F, 4.0F, 4.0F, 6.0F});
   std::vector<std::int64_t> integers(6);
   const any_tensor none(integers.data(), dtype_code::int64, shape);
-  CHECK(message_of([&] {
-          (void)quantize_blocks_into(none, codes, scales, {1, 32}, MxScaling{});
-        }) ==
+  CHECK(MESSAGE_OF(quantize_blocks_into(none, codes, scales, {1, 32}, MxScaling{})) ==
         "headroom: the source has integers or codes as elements; it must have floats of 16 bits or "
         "more");
 }
@@ -280,13 +275,10 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   const auto check = [&](const std::string& message, BlockShape shape, auto& its_codes,
                          auto& its_scales) {
     const auto codes_before = bytes_of(its_codes), scales_before = bytes_of(its_scales);
-    CHECK(message_of([&] {
-            (void)quantize_blocks_into(matrix(values.data(), 3, 4), its_codes, its_scales, shape,
-                                       TeBlockScaling{});
-          }) == "headroom: " + message);
-    CHECK(message_of([&] {
-            dequantize_blocks_into(its_codes, its_scales, matrix(back.data(), 3, 4), shape);
-          }) == "headroom: " + message);
+    CHECK(MESSAGE_OF(quantize_blocks_into(matrix(values.data(), 3, 4), its_codes, its_scales, shape,
+                                          TeBlockScaling{})) == "headroom: " + message);
+    CHECK(MESSAGE_OF(dequantize_blocks_into(its_codes, its_scales, matrix(back.data(), 3, 4),
+                                            shape)) == "headroom: " + message);
     CHECK((bytes_of(its_codes) == codes_before && bytes_of(its_scales) == scales_before &&
            back[0] == 3.0F));
   };
@@ -301,9 +293,8 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
         scales);
   scales.resize(4);
   const auto quantize = [&](auto&& its_codes, auto&& its_scales, const TeBlockScaling& rule) {
-    const std::string message = message_of([&] {
-      (void)quantize_blocks_into(values, its_codes, its_scales, {1, 3}, rule);
-    });
+    const std::string message =
+        MESSAGE_OF(quantize_blocks_into(values, its_codes, its_scales, {1, 3}, rule));
     CHECK((values == std::vector<float>(12, 1.0F) && codes[0].bits() == 0 && scales[0] == 0.0F));
     return message;
   };
@@ -315,9 +306,8 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   CHECK(quantize(codes, scales, TeBlockScaling{-1.0F}) ==
         "headroom: epsilon is -1; it must be finite and at least 0");
   const Strided<float> repeated{back.data(), {3, 4}, {0, 1}};
-  CHECK(message_of([&] {
-          dequantize_blocks_into(codes, scales, repeated, {3, 1});
-        }).find("the destination repeats elements") != std::string::npos);
+  CHECK(MESSAGE_OF(dequantize_blocks_into(codes, scales, repeated, {3, 1}))
+            .find("the destination repeats elements") != std::string::npos);
 }
 
 TEST_CASE("blocks: a block that would reach into the next matrix is refused") {
@@ -330,10 +320,10 @@ TEST_CASE("blocks: a block that would reach into the next matrix is refused") {
     const Strided<float> tensor{values.data(), std::move(shape), strides};
     const span<float> its_scales(scales.data(), n_scales);
     const BlockShape block{rows, 0};
-    const std::string text = message_of(
-        [&] { (void)quantize_blocks_into(tensor, codes, its_scales, block, TeBlockScaling{}); });
+    const std::string text =
+        MESSAGE_OF(quantize_blocks_into(tensor, codes, its_scales, block, TeBlockScaling{}));
     const std::string of_dequantize =
-        message_of([&] { dequantize_blocks_into(codes, its_scales, tensor, block); });
+        MESSAGE_OF(dequantize_blocks_into(codes, its_scales, tensor, block));
     CHECK((text.empty() ? of_dequantize.empty()
                         : of_dequantize == "headroom: the destination" + text.substr(20)));
     return text;
@@ -385,18 +375,14 @@ TEST_CASE("blocks: codes and scales with gaps are refused, and nothing is writte
   const matrix source(values.data(), 3, 4), destination(back.data(), 3, 4);
   for (const auto& bad : {gaps, turned}) {
     const std::string message = "headroom: the codes have gaps or are not row-major";
-    CHECK(message_of([&] {
-            (void)quantize_blocks_into(source, bad, scales, {1, 4}, TeBlockScaling{});
-          }) == message);
-    CHECK(message_of([&] { dequantize_blocks_into(bad, scales, destination, {1, 4}); }) == message);
+    CHECK(MESSAGE_OF(quantize_blocks_into(source, bad, scales, {1, 4}, TeBlockScaling{})) ==
+          message);
+    CHECK(MESSAGE_OF(dequantize_blocks_into(bad, scales, destination, {1, 4})) == message);
   }
   const std::string message = "headroom: the scales have gaps or are not row-major";
-  CHECK(message_of([&] {
-          (void)quantize_blocks_into(source, codes, every_second, {3, 2}, TeBlockScaling{});
-        }) == message);
-  CHECK(message_of([&] {
-          dequantize_blocks_into(codes, every_second, destination, {3, 2});
-        }) == message);
+  CHECK(MESSAGE_OF(quantize_blocks_into(source, codes, every_second, {3, 2}, TeBlockScaling{})) ==
+        message);
+  CHECK(MESSAGE_OF(dequantize_blocks_into(codes, every_second, destination, {3, 2})) == message);
   CHECK((bytes_of(wider) == wider_before && apart == std::vector<float>(4, 3.0F) &&
          back == std::vector<float>(12, 3.0F)));
 }
@@ -408,9 +394,8 @@ TEST_CASE("blocks: a tensor that is null or read-only is refused") {
   const span<float8_e4m3> no_codes(nullptr, 12);
   const span<float> no_scales(nullptr, 3);
   const auto quantize = [&](const auto& source, const auto& its_codes, const auto& its_scales) {
-    return message_of([&] {
-      (void)quantize_blocks_into(source, its_codes, its_scales, {1, 4}, TeBlockScaling{});
-    });
+    return MESSAGE_OF(
+        quantize_blocks_into(source, its_codes, its_scales, {1, 4}, TeBlockScaling{}));
   };
   const matrix source(values.data(), 3, 4);
   CHECK(quantize(none, span(codes), span(scales)) ==
@@ -422,7 +407,6 @@ TEST_CASE("blocks: a tensor that is null or read-only is refused") {
   any_tensor read_only(values.data(), dtype_code::fp32, {3, 4});
   read_only.is_read_only = true;
   CHECK(quantize(read_only, span(codes), span(scales)) == "");
-  CHECK(message_of([&] {
-          dequantize_blocks_into(codes, scales, read_only, {1, 4});
-        }) == "headroom: the destination is read-only");
+  CHECK(MESSAGE_OF(dequantize_blocks_into(codes, scales, read_only, {1, 4})) ==
+        "headroom: the destination is read-only");
 }

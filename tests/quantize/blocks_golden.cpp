@@ -17,8 +17,8 @@
 #include "support/flush.hpp"
 #include "support/isa.hpp"
 
+using namespace headroom::detail;
 using namespace headroom;
-using headroom::detail::format_of;
 
 namespace {
 
@@ -105,7 +105,7 @@ void with_dtype(const Tensor& tensor, const F& f) {
 template <class T>
 std::uint32_t comparable(const T& element) {
   using Format = format_of<T>;
-  const auto bits = headroom::detail::bit_cast<typename Format::bits_type>(element);
+  const auto bits = bit_cast<typename Format::bits_type>(element);
   if constexpr (std::is_same_v<T, e8m0>) {
     return bits;
   } else {
@@ -175,10 +175,8 @@ void check_quantize(const Case& one, const Rule& rule, Compare compare = {},
       }
       std::vector<bool> is_finite(down * across, true);
       for (std::size_t i = 0; i < source.size(); ++i) {
-        const auto bits =
-            headroom::detail::convert_bits<format_of<std::decay_t<decltype(source[0])>>, binary32>(
-                headroom::detail::bit_cast<
-                    typename format_of<std::decay_t<decltype(source[0])>>::bits_type>(source[i]));
+        const auto bits = convert_bits<format_of<std::decay_t<decltype(source[0])>>, binary32>(
+            bit_cast<typename format_of<std::decay_t<decltype(source[0])>>::bits_type>(source[i]));
         if ((bits & binary32::abs_mask) >= binary32::infinity_bits)
           is_finite[i / columns / shape.rows * across + i % columns / shape.columns] = false;
       }
@@ -302,11 +300,11 @@ TEST_CASE("TeBlockScaling: the scales of TransformerEngine's device code") {
   for (int power = 0; std::fscanf(file, "%x %g %g %d %x %x", &source_max, &largest, &epsilon,
                                   &power, &amax, &scale) == 6;) {
     const TeBlockScaling rule{epsilon, power != 0};
-    const auto as_float = [](unsigned bits) { return headroom::detail::bit_cast<float>(bits); };
+    const auto as_float = [](unsigned bits) { return bit_cast<float>(bits); };
     const BlockScale<float> made = largest == 448.0F
                                        ? rule.scale<e4m3>(as_float(amax), as_float(source_max))
                                        : rule.scale<e5m2>(as_float(amax), as_float(source_max));
-    different += headroom::detail::bit_cast<unsigned>(made.factor) != scale ? 1 : 0;
+    different += bit_cast<unsigned>(made.factor) != scale ? 1 : 0;
     ++lines;
   }
   (void)std::fclose(file);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <fstream>
-#include <limits>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -23,12 +22,11 @@
 
 using namespace headroom;
 using support::bits_of;
-using support::message_of;
 using support::Mismatches;
 
 namespace {
 
-constexpr std::uint32_t infinity = 0x7F800000, quiet_nan = 0x7FC00000, largest_float = 0x7F7FFFFF;
+constexpr std::uint32_t inf_bits = 0x7F800000, quiet_nan = 0x7FC00000, max_float = 0x7F7FFFFF;
 
 /// The lines of tests/golden/fp8/`file` without the first one, which is a comment, as streams of
 /// words.
@@ -75,7 +73,7 @@ std::vector<std::uint32_t> padded_history(const DelayedScaling::State& state, st
 
 /// Amaxes between 2^-20 and 2^20; one in eight is special.
 std::uint32_t random_amax(std::mt19937& random) {
-  constexpr std::uint32_t special[] = {0, infinity, quiet_nan, 1, largest_float, 0x00400000};
+  constexpr std::uint32_t special[] = {0, inf_bits, quiet_nan, 1, max_float, 0x00400000};
   if (random() % 8 == 0) return special[random() % 6];
   return static_cast<std::uint32_t>((107 + random() % 40) << 23U | (random() & 0x7FFFFF));
 }
@@ -87,22 +85,18 @@ struct SlowDelayed {
   std::uint32_t scale = 0x3F800000;
 
   void update(std::uint32_t amax, double fp8_max) {
-    if (amax == 0 || (amax >= infinity && !rule.record_nonfinite)) return;
+    if (amax == 0 || (amax >= inf_bits && !rule.record_nonfinite)) return;
     window.push_back(amax);
     while (window.size() > static_cast<std::size_t>(rule.history)) window.pop_front();
     std::uint32_t largest = 0;
     for (const std::uint32_t bits : window)
-      largest = bits <= infinity ? std::max(largest, bits) : largest;
+      largest = bits <= inf_bits ? std::max(largest, bits) : largest;
     const std::uint32_t chosen = rule.amax == Amax::max ? largest : amax;
-    if (chosen == 0 || chosen >= infinity) return;
-    using headroom::binary32;
-    using headroom::binary64;
-    const auto wide = headroom::detail::bit_cast<double>(
-        headroom::detail::convert_bits<binary32, binary64>(chosen));
+    if (chosen == 0 || chosen >= inf_bits) return;
+    const auto wide = detail::bit_cast<double>(detail::convert_bits<binary32, binary64>(chosen));
     const double quotient = fp8_max * std::ldexp(1.0, -rule.margin) / wide;
-    const std::uint32_t rounded =
-        headroom::detail::convert_bits<binary64, binary32>(bits_of(quotient));
-    scale = std::clamp(rounded, std::uint32_t{0x00800000}, largest_float);
+    const std::uint32_t rounded = detail::convert_bits<binary64, binary32>(bits_of(quotient));
+    scale = std::clamp(rounded, std::uint32_t{0x00800000}, max_float);
   }
 };
 
@@ -185,7 +179,7 @@ TEST_CASE("DelayedScaling: an amax of 0, and by default of Inf and NaN, changes 
   rule.history = 3;
   auto state = rule.start();
   rule.update(state, 7.0F, 448.0F);
-  for (const float& amax : support::values_with<float>({0, infinity, quiet_nan, 0x80000000})) {
+  for (const float& amax : support::values_with<float>({0, inf_bits, quiet_nan, 0x80000000})) {
     rule.update(state, amax, 448.0F);
     CHECK(bits_of(state.scale) == bits_of(64.0F));
     CHECK(bits_of(state.history) == bits_of(std::vector<float>{7.0F}));
@@ -193,7 +187,7 @@ TEST_CASE("DelayedScaling: an amax of 0, and by default of Inf and NaN, changes 
   // Otherwise an Inf keeps the scale until it has left the history.
   rule.record_nonfinite = true;
   const auto amaxes =
-      support::values_with<float>({infinity, bits_of(1.0F), bits_of(1.0F), bits_of(1.0F)});
+      support::values_with<float>({inf_bits, bits_of(1.0F), bits_of(1.0F), bits_of(1.0F)});
   for (const float& amax : amaxes) {
     CHECK(state.scale == 64.0F);
     rule.update(state, amax, 448.0F);
@@ -209,8 +203,8 @@ TEST_CASE(
     CHECK(scale_of(rule, bits_of(7.0F)) == bits_of(std::ldexp(64.0F, -rule.margin)));
   }
   rule.margin = 0;
-  CHECK(scale_of(rule, 1) == largest_float);
-  CHECK(scale_of(rule, 0x00800000) == largest_float);
+  CHECK(scale_of(rule, 1) == max_float);
+  CHECK(scale_of(rule, 0x00800000) == max_float);
   rule.margin = 60;
   // Subnormal amaxes count, also with flush-to-zero
   CHECK(scale_of(rule, 1) == bits_of(std::ldexp(448.0F, 149 - 60)));
@@ -267,15 +261,15 @@ TEST_CASE(
   };
   using Bits = std::vector<std::uint32_t>;
   CHECK(rescaled(3.0F, bits_of(1.0F), 3.0F) == Bits{bits_of(1.0F), bits_of(3.0F)});
-  CHECK(rescaled(1.0F, bits_of(0x1p100F), 0x1p100F) == Bits{bits_of(0x1p-100F), largest_float});
-  CHECK(rescaled(0x1p100F, bits_of(0x1p-100F), 0x1p-100F) == Bits{largest_float, 0});
-  CHECK(rescaled(0x1p-100F, infinity, 0x1p100F) == Bits{bits_of(0x1p-126F), infinity});
+  CHECK(rescaled(1.0F, bits_of(0x1p100F), 0x1p100F) == Bits{bits_of(0x1p-100F), max_float});
+  CHECK(rescaled(0x1p100F, bits_of(0x1p-100F), 0x1p-100F) == Bits{max_float, 0});
+  CHECK(rescaled(0x1p-100F, inf_bits, 0x1p100F) == Bits{bits_of(0x1p-126F), inf_bits});
   CHECK(rescaled(1.0F, quiet_nan, 2.0F) == Bits{bits_of(0.5F), quiet_nan});
 }
 
 TEST_CASE("rules: the error for a bad setting names it and its value") {
   const auto delayed = [](int history, int margin) {
-    return message_of([=] { DelayedScaling{history, Amax::max, margin}.check(); });
+    return MESSAGE_OF(DelayedScaling{history, Amax::max, margin}.check());
   };
   CHECK(delayed(0, 0) == "headroom: history is 0; it must be in [1, 2^20]");
   CHECK(delayed((1 << 20) + 1, 0) == "headroom: history is 1048577; it must be in [1, 2^20]");
@@ -283,14 +277,14 @@ TEST_CASE("rules: the error for a bad setting names it and its value") {
   CHECK(delayed(1, -65) == "headroom: margin is -65; it must be in [-64, 64]");
   CHECK((delayed(1, -64) + delayed(1 << 20, 64)).empty());
   const std::pair<std::uint32_t, const char*> epsilons[] = {
-      {bits_of(-1.0F), "-1"}, {infinity, "inf"}, {quiet_nan, "nan"}, {0, ""},
-      {largest_float, ""},    {0x80000000, ""}};
+      {bits_of(-1.0F), "-1"}, {inf_bits, "inf"}, {quiet_nan, "nan"}, {0, ""},
+      {max_float, ""},        {0x80000000, ""}};
   for (const auto& [bits, text] : epsilons) {
     CurrentScaling rule;
     support::set_bits(rule.epsilon, bits);
     const std::string expected =
         "headroom: epsilon is " + std::string(text) + "; it must be finite and at least 0";
-    CHECK(message_of([&] { rule.check(); }) == (*text == '\0' ? "" : expected));
+    CHECK(MESSAGE_OF(rule.check()) == (*text == '\0' ? "" : expected));
   }
   CHECK(scale_of(CurrentScaling{-0.0F}, bits_of(7.0F)) == bits_of(64.0F));
   TorchaoScaling().check();

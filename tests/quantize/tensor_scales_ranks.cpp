@@ -7,15 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/samples.hpp"
 
-using headroom::span;
-using headroom::TensorScales;
+using namespace headroom;
 using support::bits_of;
 
 namespace {
@@ -33,7 +31,7 @@ std::vector<float> random_leaf(std::mt19937& random) {
   const int low = static_cast<int>(random() % 40) - 20;
   const bool is_zero = random() % 5 == 0;
   for (std::uint32_t& one : bits)
-    one = is_zero ? 0 : support::random_magnitude<headroom::binary32>(random, low, low + 8);
+    one = is_zero ? 0 : support::random_magnitude<binary32>(random, low, low + 8);
   if (!bits.empty() && random() % 6 == 0) bits[random() % bits.size()] = special[random() % 3];
   return support::values_with<float>(bits);
 }
@@ -162,11 +160,11 @@ void compare_ranks(const Rule& rule) {
 TEST_CASE(
     "ranks with parts of each tensor get the scales and codes of one process that has all "
     "elements") {
-  headroom::DelayedScaling delayed;
+  DelayedScaling delayed;
   delayed.history = 4;
-  compare_ranks<headroom::float8_e4m3>(delayed);
-  compare_ranks<headroom::float8_e5m2>(delayed);
-  compare_ranks<headroom::float8_e4m3>(headroom::CurrentScaling());
-  compare_ranks<headroom::float8_e5m2>(headroom::CurrentScaling{1e-3F, true});
-  compare_ranks<headroom::float8_e4m3>(headroom::TorchaoScaling());
+  compare_ranks<float8_e4m3>(delayed);
+  compare_ranks<float8_e5m2>(delayed);
+  compare_ranks<float8_e4m3>(CurrentScaling());
+  compare_ranks<float8_e5m2>(CurrentScaling{1e-3F, true});
+  compare_ranks<float8_e4m3>(TorchaoScaling());
 }

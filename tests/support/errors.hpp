@@ -5,11 +5,12 @@
 
 #include "support/catch.hpp"
 
+/// The message of the std::invalid_argument that the expression throws.
+#define MESSAGE_OF(...) support::message_of([&] { (void)(__VA_ARGS__); })
 /// Checks that the expression after `text` throws a std::invalid_argument (a std::logic_error)
 /// whose message has `text`.
-#define CHECK_INVALID(text, ...)                                \
-  CHECK_THAT(support::message_of([&] { (void)(__VA_ARGS__); }), \
-             Catch::Matchers::ContainsSubstring(text))
+#define CHECK_INVALID(text, ...) \
+  CHECK_THAT(MESSAGE_OF(__VA_ARGS__), Catch::Matchers::ContainsSubstring(text))
 #define CHECK_LOGIC_ERROR(text, ...)                                \
   CHECK_THAT(support::logic_error_of([&] { (void)(__VA_ARGS__); }), \
              Catch::Matchers::ContainsSubstring(text))

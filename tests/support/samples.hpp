@@ -2,7 +2,6 @@
 
 #include <headroom/dtype/format.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>

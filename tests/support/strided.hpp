@@ -1,9 +1,11 @@
 #pragma once
 
+#include <headroom/tree/loop_nest.hpp>
 #include <headroom/tree/tensor_traits.hpp>
 
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace support {
@@ -35,6 +37,24 @@ template <class T>
 struct Bare {
   std::vector<T> elements;
 };
+
+/// The offsets of an element in source and destination.
+using Places = std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>;
+/// Of all elements, in the order of loops over these dimensions.
+inline Places places_of(const std::vector<headroom::detail::Dimension>& dimensions) {
+  Places places = {{0, 0}};
+  for (const auto& dimension : dimensions) {
+    Places longer;
+    for (const auto& [source, destination] : places) {
+      for (std::ptrdiff_t n = 0; n < dimension.size; ++n) {
+        longer.emplace_back(source + n * dimension.source_stride,
+                            destination + n * dimension.destination_stride);
+      }
+    }
+    places = std::move(longer);
+  }
+  return places;
+}
 
 }  // namespace support
 

@@ -16,12 +16,10 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/strided.hpp"
 
-using headroom::half;
-using headroom::span;
-
-using headroom::detail::owns_elements_v;
-using headroom::detail::shares_elements_v;
+using namespace headroom;
+using namespace headroom::detail;
 
 namespace {
 
@@ -38,10 +36,6 @@ struct ReferencesInTree {
   Floats weight;
   Floats& bias;
   HEADROOM_TREE(ReferencesInTree, weight, bias)
-};
-/// A tensor that does not say whether it is a view.
-struct Silent {
-  float elements[2];
 };
 struct Elsewhere {
   Values& values;
@@ -69,13 +63,6 @@ template <>
 struct headroom::tree_traits<Function> {
   static auto children(Function& self) { return std::tie(self.weight); }
 };
-template <>
-struct headroom::tensor_traits<Silent> {
-  using value_type = float;
-  static float* data(Silent& tensor) { return tensor.elements; }
-  static const float* data(const Silent& tensor) { return tensor.elements; }
-  static std::size_t size(const Silent&) { return 2; }
-};
 
 namespace {
 
@@ -102,7 +89,8 @@ static_assert(is_known<std::tuple<Floats&, Floats>, Fact::does_not>() &&
               is_known<std::tuple<Floats, Floats&>, Fact::does_not>());
 static_assert(is_known<std::pair<Floats&, Floats>, Fact::does_not>() &&
               is_known<std::pair<Floats, Floats&>, Fact::does_not>());
-static_assert(is_known<Function, Fact::unknown>() && is_known<Silent, Fact::unknown>() &&
+static_assert(is_known<Function, Fact::unknown>() &&
+              is_known<support::Bare<float>, Fact::unknown>() &&
               is_known<Elsewhere, Fact::unknown>() && is_known<ReferencesInTree, Fact::unknown>());
 
 struct OnlyIntegers {
@@ -111,7 +99,6 @@ struct OnlyIntegers {
   HEADROOM_TREE(OnlyIntegers, steps, counts)
 };
 
-using headroom::detail::has_only_integers_v;
 static_assert(has_only_integers_v<OnlyIntegers> && has_only_integers_v<std::list<OnlyIntegers>>);
 static_assert(has_only_integers_v<std::optional<int>> &&
               has_only_integers_v<std::tuple<int, std::vector<int>>>);
@@ -120,21 +107,18 @@ static_assert(has_only_integers_v<std::variant<int, long>> &&
 static_assert(!has_only_integers_v<Values> && !has_only_integers_v<std::tuple<int, float>> &&
               !has_only_integers_v<float>);
 
-using headroom::detail::has_narrow_leaf_v;
 static_assert(has_narrow_leaf_v<half> && has_narrow_leaf_v<std::tuple<Floats, std::vector<half>>>);
-static_assert(has_narrow_leaf_v<headroom::float8_e5m2> &&
-              has_narrow_leaf_v<span<const headroom::cbfloat16>>);
-static_assert(!has_narrow_leaf_v<Values> && !has_narrow_leaf_v<std::vector<headroom::bfloat16>> &&
+static_assert(has_narrow_leaf_v<float8_e5m2> && has_narrow_leaf_v<span<const cbfloat16>>);
+static_assert(!has_narrow_leaf_v<Values> && !has_narrow_leaf_v<std::vector<bfloat16>> &&
               !has_narrow_leaf_v<int>);
 
-using headroom::detail::every_leaf_is_v;
 static_assert(every_leaf_is_v<Values, float> &&
               every_leaf_is_v<std::tuple<float, Floats, OnlyIntegers>, float>);
 static_assert(!every_leaf_is_v<Values, double> &&
               !every_leaf_is_v<std::tuple<float, double>, float>);
-static_assert(every_leaf_is_v<std::tuple<float, std::vector<double>>, headroom::at_least_float>);
-static_assert(!every_leaf_is_v<std::tuple<float, headroom::bfloat16>, headroom::at_least_float>);
-static_assert(every_leaf_is_v<half, headroom::same_dtype>);
+static_assert(every_leaf_is_v<std::tuple<float, std::vector<double>>, at_least_float>);
+static_assert(!every_leaf_is_v<std::tuple<float, bfloat16>, at_least_float>);
+static_assert(every_leaf_is_v<half, same_dtype>);
 
 }  // namespace
 

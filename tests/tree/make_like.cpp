@@ -14,7 +14,6 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -23,13 +22,11 @@
 #include "support/errors.hpp"
 #include "support/network.hpp"
 
-using headroom::bfloat16;
-using headroom::cast;
-using headroom::half;
+using namespace headroom;
+using namespace headroom::detail;
 
 namespace {
 
-using headroom::detail::rebound_t;
 template <class Tree, class Expected>
 constexpr bool becomes = std::is_same_v<rebound_t<Tree, half>, Expected>;
 template <class T>
@@ -52,8 +49,7 @@ static_assert(becomes<Vector<float>, Vector<half>> && becomes<const Vector<float
 static_assert(becomes<std::array<float, 3>, std::array<half, 3>> &&
               becomes<float (&)[3], std::array<half, 3>>);
 static_assert(becomes<float (&)[2][3], std::array<std::array<half, 3>, 2>>);
-static_assert(becomes<headroom::span<float>, Vector<half>> &&
-              becomes<headroom::span<const float>, Vector<half>>);
+static_assert(becomes<span<float>, Vector<half>> && becomes<span<const float>, Vector<half>>);
 static_assert(becomes<Vector<Vector<float>>, Vector<Vector<half>>> &&
               becomes<std::list<Vector<float>>, std::list<Vector<half>>>);
 static_assert(becomes<std::array<Vector<float>, 2>, std::array<Vector<half>, 2>>);
@@ -171,11 +167,6 @@ TEST_CASE("cast keeps the values and the structure of every container") {
   CHECK(std::get<int>(cast<half>(integer)) == 7);
 }
 
-TEST_CASE("a class template of its scalar becomes that of the other scalar") {
-  CHECK(is_network_of(cast<half>(support::network_of(1.5F)), half(1.5F)));
-  CHECK(is_network_of(cast<double>(support::network_of(half(1.5F))), 1.5));
-}
-
 TEST_CASE("a member that has a dtype of its own keeps it, and C arrays are assigned") {
   Dense<float, 3, true> dense;
   dense.weight = {1.0F, 2.0F, 3.0F};
@@ -233,10 +224,9 @@ TEST_CASE(
     "a struct of references has no elements of its own, and is refused before anything is "
     "written") {
   std::vector<float> weight = {1.0F};
-  const auto says_so = Catch::Matchers::Contains("weight: source and destination overlap");
-  CHECK_THAT(support::message_of([&] { (void)headroom::scale(References{weight}, 2.0); }), says_so);
-  CHECK_THAT(support::message_of([&] { (void)headroom::unscale(References{weight}, 2.0F); }),
-             says_so);
+  const std::string says_so = "weight: source and destination overlap";
+  CHECK_INVALID(says_so, scale(References{weight}, 2.0));
+  CHECK_INVALID(says_so, unscale(References{weight}, 2.0F));
   CHECK(weight == std::vector<float>{1.0F});
 }
 

@@ -2,7 +2,6 @@
 #include <headroom/headroom.hpp>
 
 #include <array>
-#include <map>
 #include <string>
 #include <tuple>
 #include <vector>

@@ -37,9 +37,7 @@
 #include "support/catch.hpp"
 #include "support/paths.hpp"
 
-using headroom::element_count;
-using headroom::half;
-using headroom::leaf_count;
+using namespace headroom;
 using support::paths_of;
 using Paths = std::vector<std::string>;
 
@@ -116,7 +114,7 @@ TEST_CASE("what has no floating-point elements is passed by") {
             std::make_tuple(7, true, 'x', Colour::red, dark, nullptr, std::string("text"))) == 0);
   CHECK(leaf_count(std::vector<bool>(3)) == 0);
   CHECK(leaf_count(std::vector<int>(3)) == 0);
-  CHECK(leaf_count(headroom::span<const int>()) == 0);
+  CHECK(leaf_count(span<const int>()) == 0);
   CHECK(leaf_count(std::array<std::uint8_t, 3>{}) == 0);
   CHECK(leaf_count(std::map<std::string, int>{{"a", 1}}) == 0);
   CHECK(leaf_count(std::vector<std::vector<bool>>(3)) == 0);
@@ -127,14 +125,14 @@ TEST_CASE("what has no floating-point elements is passed by") {
 }
 
 TEST_CASE("leaves, branches, and what is neither, as docs/reference.md lists them") {
-  using headroom::detail::node_kind;
-  using headroom::detail::node_kind_v;
+  using detail::node_kind;
+  using detail::node_kind_v;
   using Floats = std::vector<float>;
   const auto are = [](node_kind kind, auto... types) {
     return ((node_kind_v<typename decltype(types)::type> == kind) && ...);
   };
   CHECK(are(node_kind::tensor, Type<Floats>(), Type<std::array<half, 2>>(), Type<double[2]>(),
-            Type<headroom::span<float>>()));
+            Type<span<float>>()));
 #if defined(__cpp_lib_span)
   CHECK(are(node_kind::tensor, Type<std::span<float>>(), Type<std::span<const half, 2>>()));
   CHECK(are(node_kind::unknown, Type<std::span<Floats>>()));

@@ -3,7 +3,6 @@
 
 #include <headroom/headroom.hpp>
 
-#include <array>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -11,12 +10,8 @@
 
 #include "support/catch.hpp"
 
-using headroom::half;
-using headroom::span;
-using headroom::detail::data_of;
-using headroom::detail::has_layout_v;
-using headroom::detail::is_view_v;
-using headroom::detail::size_of;
+using namespace headroom;
+using namespace headroom::detail;
 
 namespace users {
 
@@ -82,25 +77,13 @@ static_assert(is_read_only<span<const float>> && !is_read_only<const span<float>
 
 }  // namespace
 
-TEST_CASE("the elements of a leaf, scalars among them") {
-  Matrix matrix{};
-  CHECK(size_of(matrix) == 6);
-  CHECK(data_of(matrix) == matrix.elements);
-  float scalar = 1.0F;
-  CHECK(size_of(scalar) == 1);
-  CHECK(data_of(scalar) == &scalar);
-  const float array[4] = {};
-  CHECK(size_of(array) == 4);
-  CHECK(data_of(array) == array);
-}
-
 TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its size") {
   users::Tensor<half> source(5);
   source.data()[4] = half(6.0F);
-  const auto [grads, report] = headroom::unscale<float>(source, 2.0F);
+  const auto [grads, report] = unscale<float>(source, 2.0F);
   static_assert(std::is_same_v<decltype(grads), const users::Tensor<float>>);
   CHECK((grads.size() == 5 && grads.data()[4] == 3.0F && report.max_abs == 3.0));
-  const headroom::ConstantLossScale two(2.0F);
+  const ConstantLossScale two(2.0F);
   users::Tensor<float> tensor(2);
   tensor.data()[1] = 1.0F;
   const float* const elements = tensor.data();
@@ -108,6 +91,6 @@ TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its si
   CHECK(tensor.data()[1] == 1.0F);
   // Its copies own their elements, so a temporary is reused
   CHECK(two.scale(std::move(tensor)).data() == elements);
-  CHECK(headroom::element_count(users::Layer<float>()) == 3);
-  CHECK(headroom::cast<half>(users::Layer<float>()).weight.size() == 3);
+  CHECK(element_count(users::Layer<float>()) == 3);
+  CHECK(cast<half>(users::Layer<float>()).weight.size() == 3);
 }

@@ -1,7 +1,5 @@
 // Compares every kernel of every instruction set, compiled with the flags under test, with
 // references compiled without them.
-#include <headroom/dtype/float8.hpp>
-#include <headroom/dtype/half.hpp>
 #include <headroom/headroom.hpp>
 
 #include <algorithm>

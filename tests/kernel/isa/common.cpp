@@ -2,16 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <random>
-#include <vector>
 
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/samples.hpp"
 
+using namespace headroom;
+using namespace support;
 using namespace headroom::detail;
-using headroom::binary64;
-using support::bits_of;
 
 namespace {
 
@@ -26,8 +24,8 @@ std::size_t wrong_magnitudes() {
     add_max_abs<Format>(found, static_cast<Bits>(bits));
     std::uint64_t expected = binary64::infinity_bits;
     if (bits <= Format::largest_finite_bits) {
-      expected = bits_of(static_cast<double>(
-          support::to_long_double(support::decode<Format>(static_cast<Bits>(bits)))));
+      expected =
+          bits_of(static_cast<double>(to_long_double(decode<Format>(static_cast<Bits>(bits)))));
     }
     wrong += found.max_abs == expected ? 0 : 1;
   }
@@ -49,9 +47,9 @@ TEST_CASE("the largest magnitude is kept, and sums add up", "[kernel]") {
 
 TEST_CASE("every magnitude of a format is that of the double; what is not finite is Inf's",
           "[kernel]") {
-  CHECK(wrong_magnitudes<headroom::half>() == 0);
-  CHECK(wrong_magnitudes<headroom::bfloat16>() == 0);
-  CHECK(wrong_magnitudes<headroom::float8_e4m3>() == 0);
-  CHECK(wrong_magnitudes<headroom::float8_e5m2>() == 0);
-  CHECK(wrong_magnitudes<headroom::cbfloat16>() == 0);
+  CHECK(wrong_magnitudes<half>() == 0);
+  CHECK(wrong_magnitudes<bfloat16>() == 0);
+  CHECK(wrong_magnitudes<float8_e4m3>() == 0);
+  CHECK(wrong_magnitudes<float8_e5m2>() == 0);
+  CHECK(wrong_magnitudes<cbfloat16>() == 0);
 }
