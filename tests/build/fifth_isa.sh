@@ -21,6 +21,6 @@ change "$kernel/isa.hpp" '/ isa_names\[\] = /s/}/, "fifth"}/'
 change "$kernel/isa.hpp" 's/ return isa == Isa::scalar/& || isa == Isa::fifth/'
 change "$kernel/table.hpp" 's,^#include <headroom/kernel/isa/neon.hpp>,&\n#include <headroom/kernel/isa/fifth.hpp>,'
 
-for source in support/main kernel/isa ops/find_nonfinite ops/run ops/strided; do echo "#include \"$source.cpp\""; done >"$work/tests.cpp"
-g++ -std=c++17 -O0 -Wall -Wextra -Werror "-I$work/include" -Itests "$work/tests.cpp" -o "$work/tests" -pthread
+g++ -std=c++17 -O0 -Wall -Wextra -Werror "-I$work/include" -Itests tests/support/main.cpp tests/kernel/isa.cpp \
+  tests/ops/{find_nonfinite,run,strided}.cpp -o "$work/tests" -pthread
 HEADROOM_ISA=fifth "$work/tests"
