@@ -17,8 +17,8 @@
 #include <type_traits>
 #include <vector>
 
-struct __half;
-struct __nv_bfloat16;
+struct __half;         // NOLINT: the name is CUDA's
+struct __nv_bfloat16;  // NOLINT
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 template <>
@@ -177,7 +177,7 @@ struct Ranges {
 };
 /// The name of a gradient or tensor, whose dtype must be one of the four.
 inline std::string checked_name(const char* list, std::size_t i, dtype_code dtype) {
-  const std::string name = hd::concat({list, "[", std::to_string(i), "]"});
+  std::string name = hd::concat({list, "[", std::to_string(i), "]"});
   const int index = hd::dtype_index(dtype);
   if (index < 0 || index > hd::dtype_index(dtype_code::fp64))
     hd::throw_invalid_argument({name, ".dtype is none of fp16, bf16, fp32 and fp64"});
