@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""single_header.py OUTPUT: writes all headers except the adapters as one. Without git its first line has no commit."""
+"""single_header.py OUTPUT: writes all headers as one, except those that need a library: adapters/ and gpu/. Without git its first line has no commit."""
 import pathlib, re, subprocess, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
@@ -23,7 +23,7 @@ def add(line, depth):  # depth counts the #ifs around the line
 
 headers = sorted(path.relative_to(root / "include").as_posix() for path in root.glob("include/headroom/**/*.hpp"))
 for header in ["headroom/headroom.hpp", *headers]:
-    if header not in conditional and "/adapters/" not in header:
+    if header not in conditional and not re.search("/adapters/|/gpu[/.]", header):
         add(f"#include <{header}>", 0)
 version = ".".join(re.findall(r"#define HEADROOM_VERSION_\w+ (\d+)", "\n".join(lines)))
 git = "git --git-dir=.git --work-tree=. describe --always --dirty --exclude='*' --abbrev=40"

@@ -21,7 +21,7 @@ if commit=$(git --git-dir="$project/.git" rev-parse HEAD 2>/dev/null); then
 fi
 
 # CMake reads version.hpp. The single header has compiled.hpp only if HEADROOM_COMPILED is set, but a test includes it.
-find "$work/include/headroom" -name '*.hpp' -not -path '*/adapters/*' -not -name version.hpp -not -name compiled.hpp |
+find "$work/include/headroom" -name '*.hpp' -not -path '*/adapters/*' -not -path '*/gpu*' -not -name version.hpp -not -name compiled.hpp |
   while read -r header; do echo '#include <single.hpp>' >"$header"; done
 rm "$work"/include/headroom/kernel/*.inl "$work"/include/headroom/kernel/isa/*.inl
 for compiler in ${COMPILERS:-g++}; do
