@@ -201,6 +201,14 @@ TEST_CASE(
   CHECK(tasks == 2);
 }
 
+TEST_CASE("the instruction set is chosen before work is shared, because that may throw") {
+  const headroom::Isa before = headroom::active_isa();
+  headroom::shared_v1::chosen_isa = -1;
+  CHECK(count_shares(Backwards{2}, 2 * least_share) == 2);
+  CHECK(headroom::shared_v1::chosen_isa >= 0);
+  headroom::force_isa(before);
+}
+
 TEST_CASE("a pass finds the same whoever runs it, and in which order") {
   const Leaves leaves;
   const Pass pass{Op::measure};
