@@ -52,8 +52,7 @@ struct PlannedLeaves : Plan {
 /// The number of pieces of each run.
 std::vector<std::ptrdiff_t> run_lengths(const Plan& plan) {
   std::vector<std::ptrdiff_t> lengths;
-  for (const Plan::Segment& run : plan.segments())
-    lengths.push_back(plan.end(run) - plan.begin(run));
+  for (const Plan::Segment& run : plan.segments) lengths.push_back(plan.end(run) - plan.begin(run));
   return lengths;
 }
 
@@ -71,12 +70,12 @@ TEST_CASE(
   plan.add(memory, memory, 5, floats);
   plan.add(memory, 0, nest_of({0, 3}, {16, 2}));  // no elements, so no gaps
   CHECK(run_lengths(plan) == std::vector<std::ptrdiff_t>{1, 1, 1, 3});
-  const Plan::Segment* const runs = plan.segments().begin();
+  const Plan::Segment* const runs = plan.segments.begin();
   CHECK(runs[0].depth == 0);
   CHECK(runs[3].depth == 0);
   for (const std::ptrdiff_t i : {1, 2}) {
     REQUIRE(runs[i].depth == 2);
-    const Dimension* const dimensions = plan.dimensions(runs[i]);
+    const Dimension* const dimensions = plan.dimensions.begin() + runs[i].first;
     CHECK(dimensions[0].size == 2);
     CHECK(dimensions[0].source_stride == 8 * i);
     CHECK(dimensions[1].size == 3);
@@ -104,10 +103,10 @@ TEST_CASE("neighbours of one kind form a run, in the order in which they came, h
   std::vector<unsigned char> destination(10000);
   for (std::size_t i = 0; i < 10000; ++i)
     plan.add(&source[i], &destination[i], i, i % 3 == 0 ? floats : halves_to_floats);
-  CHECK(plan.pieces().size() == 10000);
-  CHECK(plan.segments().size() == 6667);
+  CHECK(plan.pieces.size() == 10000);
+  CHECK(plan.segments.size() == 6667);
   std::size_t wrong = 0, at = 0;
-  for (const Plan::Segment& run : plan.segments()) {
+  for (const Plan::Segment& run : plan.segments) {
     wrong += run.depth == 0 ? 0 : 1;
     for (const Piece* piece = plan.begin(run); piece != plan.end(run); ++piece, ++at) {
       wrong += piece->source == &source[at] && piece->destination == &destination[at] &&

@@ -155,7 +155,7 @@ TEST_CASE(
     for (const std::size_t count : {1U, 2U, 3U, 4U, 7U, 64U, 1000U}) {
       INFO(count << " shares");
       std::vector<std::vector<std::size_t>> numbers(count);
-      std::vector<std::size_t> seen(plan->pieces().size());
+      std::vector<std::size_t> seen(plan->pieces.size());
       Backwards{count}.run(count, [&](std::size_t share) {
         Groups groups(*plan, share, count, group_size);
         for (Group group; groups.next(group);) {
@@ -174,7 +174,7 @@ TEST_CASE(
       for (const auto& share : numbers) {
         for (const std::size_t number : share) wrong += number == next++ ? 0 : 1;
       }
-      for (const Piece& piece : plan->pieces())
+      for (const Piece& piece : plan->pieces)
         wrong += seen[plan->place_of(piece)] == piece.size ? 0 : 1;
       CHECK(wrong == 0);
     }

@@ -94,7 +94,7 @@ void check_pass(std::mt19937& random) {
   writer.close();
   const Pass pass{Adds ? Op::add_scaled : Op::scale, 3.0};
   Found found{0, 0.0};
-  run_piece(plan, *plan.segments().begin(), *plan.pieces().begin(), pass, begin, end, found);
+  run_piece(plan, *plan.segments.begin(), *plan.pieces.begin(), pass, begin, end, found);
   CHECK(destination == expected);
   CHECK(found.max_abs == end - begin);
 }
@@ -122,7 +122,7 @@ TEST_CASE("in place, elements go through one buffer; a pass that only reads writ
     writer.add(values.data(), destination, 1000, LoopNest(layout, layout), kind);
     writer.close();
     Found found{0, 0.0};
-    run_piece(plan, *plan.segments().begin(), *plan.pieces().begin(), Pass{Op::scale, 3.0}, 0, 1000,
+    run_piece(plan, *plan.segments.begin(), *plan.pieces.begin(), Pass{Op::scale, 3.0}, 0, 1000,
               found);
     CHECK(found.max_abs == 1000);
   };

@@ -192,13 +192,13 @@ template <class Tree>
 void check_listed_once(const Plan& plan, const Tree& tree) {
   if (plan.ascends()) return;
   Buffer<std::uintptr_t, 32> starts;
-  for (const Piece& piece : plan.pieces())
+  for (const Piece& piece : plan.pieces)
     if (piece.size != 0) starts.push_back(reinterpret_cast<std::uintptr_t>(piece.destination));
   std::sort(starts.begin(), starts.end());
   const std::uintptr_t* const repeated = std::adjacent_find(starts.begin(), starts.end());
   if (repeated == starts.end()) return;
   std::string paths;
-  for (const Piece& piece : plan.pieces()) {
+  for (const Piece& piece : plan.pieces) {
     if (reinterpret_cast<std::uintptr_t>(piece.destination) != *repeated || piece.size == 0)
       continue;
     paths += (paths.empty() ? "" : " and ") + detail::path_of(tree, plan.place_of(piece));
