@@ -23,15 +23,15 @@ declare -A may_include=(
   [ops]="$base dtype tree kernel kernel/sums.hpp"
   [state]="$base dtype"
   [policy]="$base dtype state"
-  [training]="$base dtype tree kernel ops state policy"
+  [training]="$base dtype tree ops state policy"
   # the wings
-  [observe]="$base dtype tree ops state policy"
+  [observe]="$base dtype ops state policy"
   [quantize.hpp]="quantize"
-  [quantize]="$base dtype tree kernel ops state policy quantize/rules.hpp"
+  [quantize]="$base dtype tree kernel ops state quantize/rules.hpp"
   [quantize/rules.hpp]="$base dtype"
   [gpu.hpp]="gpu"
   [gpu]="$base dtype tree kernel/sums.hpp ops policy quantize/rules.hpp"
-  [adapters]="$base dtype tree ops state policy training"
+  [adapters]="$base dtype tree ops state training"
 )
 
 faults=0

@@ -122,16 +122,16 @@ struct TypedPiece {
   }
 };
 /// What one block of threads works on: up to `group_size` elements of a dtype, which have one sum
-/// of squares. `count` parts of up to `squares_per_sum` elements: those of `part`, or, if its size
-/// is 0, of several tensors, from `first` on in a list.
+/// of squares. `count` pieces of up to `squares_per_sum` elements: those of `piece`, or, if its
+/// size is 0, of several tensors, from `first` on in a list.
 struct BlockWork {
-  TypedPiece part;
+  TypedPiece piece;
   unsigned first, count;
 };
 
 struct List {
   const BlockWork* groups = nullptr;
-  const TypedPiece* parts = nullptr;
+  const TypedPiece* pieces = nullptr;
   double* sums = nullptr;  // of squares, by group
   unsigned n_groups = 0;
   bool carries_scale = true;  // as `measure` reads it
@@ -199,7 +199,7 @@ class Gradients {
   /// all, or if any two tensors or destinations overlap.
   explicit Gradients(const std::vector<Gradient>& gradients = {}) {
     std::vector<detail::BlockWork> groups;
-    std::vector<detail::TypedPiece> parts;
+    std::vector<detail::TypedPiece> pieces;
     detail::Ranges ranges;
     std::size_t room = 0;  // in the last group, if it has whole tensors
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -215,25 +215,25 @@ class Gradients {
       const detail::TypedPiece whole{static_cast<const unsigned char*>(g.data),
                                      static_cast<unsigned char*>(to), g.size, g.dtype,
                                      is_in_place ? g.dtype : dtype_code::fp32};
-      // The groups of ops/run.hpp: neighbours of one dtype, or a part of a longer tensor.
+      // The groups of ops/run.hpp: neighbours of one dtype, or a piece of a longer tensor.
       const bool is_long = g.size > detail::group_size;
       if (i > 0 && g.dtype != gradients[i - 1].dtype) room = 0;
       if (!is_long && g.size > room) {
-        groups.push_back({whole.cut(0, 0), static_cast<unsigned>(parts.size()), 0});
+        groups.push_back({whole.cut(0, 0), static_cast<unsigned>(pieces.size()), 0});
         room = detail::group_size;
       }
       room = is_long ? 0 : room - g.size;
       for (std::size_t at = 0; at < g.size; at += detail::squares_per_sum) {
         if (is_long && at % detail::group_size == 0)
           groups.push_back({whole.cut(at, detail::group_size), 0, 0});
-        if (!is_long) parts.push_back(whole.cut(at, detail::squares_per_sum));
+        if (!is_long) pieces.push_back(whole.cut(at, detail::squares_per_sum));
         ++groups.back().count;
       }
     }
     groups_ = detail::copied(groups.size(), groups.data());
-    parts_ = detail::copied(parts.size(), parts.data());
+    pieces_ = detail::copied(pieces.size(), pieces.data());
     sums_ = detail::copied(groups.size(), std::vector<double>(groups.size()).data());
-    list_ = {groups_.get(), parts_.get(), sums_.get(), static_cast<unsigned>(groups.size())};
+    list_ = {groups_.get(), pieces_.get(), sums_.get(), static_cast<unsigned>(groups.size())};
   }
 
  private:
@@ -243,7 +243,7 @@ class Gradients {
   detail::Home home_;
   mutable detail::Use use_;  // the last one
   detail::Memory<detail::BlockWork> groups_;
-  detail::Memory<detail::TypedPiece> parts_;
+  detail::Memory<detail::TypedPiece> pieces_;
   detail::Memory<double> sums_;
   detail::List list_;
   std::optional<std::size_t> in_place_, fp16_in_place_;  // the first ones

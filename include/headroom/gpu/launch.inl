@@ -5,6 +5,9 @@
 #include <headroom/gpu/measure.inl>
 #include <headroom/gpu/unscale.inl>
 
+#include <limits>
+#include <vector>
+
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {
 namespace detail {

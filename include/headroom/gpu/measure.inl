@@ -21,7 +21,7 @@ __device__ void fold(Compute& value, int first, int last) {
   for (int step = first; step >= last; step /= 2)
     value = add(value, static_cast<Compute>(__shfl_down_sync(0xFFFFFFFFU, value, step)));
 }
-/// The elements of a part that a thread of a warp squares.
+/// The elements of a piece that a thread of a warp squares.
 template <class Format>
 struct Squares {
   using Compute = compute_of<Format>;
@@ -30,10 +30,10 @@ struct Squares {
   static constexpr int pairs_each = squares_per_sum / 64;
   typename Pair::Raw pairs[pairs_each];
 
-  __device__ void load(const TypedPiece& part) {
-    const auto* const from = reinterpret_cast<const Bits*>(part.source) + threadIdx.x % 32 * 2;
-    const int left = static_cast<int>(part.size) - static_cast<int>(threadIdx.x % 32 * 2);
-    if (part.size == squares_per_sum && Pair::is_aligned(from)) {
+  __device__ void load(const TypedPiece& piece) {
+    const auto* const from = reinterpret_cast<const Bits*>(piece.source) + threadIdx.x % 32 * 2;
+    const int left = static_cast<int>(piece.size) - static_cast<int>(threadIdx.x % 32 * 2);
+    if (piece.size == squares_per_sum && Pair::is_aligned(from)) {
 #pragma unroll
       for (int k = 0; k < pairs_each; ++k) pairs[k] = Pair::raw(from + 64 * k);
     } else {
@@ -45,7 +45,7 @@ struct Squares {
       }
     }
   }
-  /// `sums` gets the 16 sums of the part, or 0 and the sum of all rescaled squares behind them.
+  /// `sums` gets the 16 sums of the piece, or 0 and the sum of all rescaled squares behind them.
   __device__ void sum(double* sums, MaxAbs* all) const {
     const unsigned lane = threadIdx.x % 32;
     Bits max_abs = 0;
@@ -59,10 +59,10 @@ struct Squares {
         return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits);
       };
       constexpr Bits most = power(most_exponent), least = power(least_exponent);
-      const auto of_part = static_cast<Bits>(warp_max(static_cast<unsigned>(max_abs)));
-      exponent = of_part > most                     ? down_exponent
-                 : of_part != 0 && of_part <= least ? up_exponent
-                                                    : 0;
+      const auto of_piece = static_cast<Bits>(warp_max(static_cast<unsigned>(max_abs)));
+      exponent = of_piece > most                      ? down_exponent
+                 : of_piece != 0 && of_piece <= least ? up_exponent
+                                                      : 0;
     }
     const auto power = static_cast<Compute>(hd::power_of_two(exponent));
     Compute even = 0, odd = 0;
@@ -95,41 +95,42 @@ template <class = void>
 __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sums* now) {
   constexpr unsigned at_once = group_size / squares_per_sum;
   // g++ 12 takes an array that only a lambda uses for unused
-  [[maybe_unused]] __shared__ double of_parts[at_once][17];
+  [[maybe_unused]] __shared__ double of_pieces[at_once][17];
   const BlockWork group = list.groups[blockIdx.x];
   const unsigned warps = blockDim.x / 32;
   MaxAbs max_abs;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
   for (unsigned first = 0; first < group.count; first += at_once) {
     const unsigned n = hd::smaller_of(group.count - first, at_once);
-    const auto part_of = [&](unsigned i) {
-      TypedPiece part =
-          group.part.size == 0
-              ? list.parts[group.first + first + i]
-              : group.part.cut(std::size_t{first + i} * squares_per_sum, squares_per_sum);
-      if (!list.carries_scale) part.source = part.destination, part.from = part.to;
-      return part;
+    const auto piece_of = [&](unsigned i) {
+      TypedPiece piece =
+          group.piece.size == 0
+              ? list.pieces[group.first + first + i]
+              : group.piece.cut(std::size_t{first + i} * squares_per_sum, squares_per_sum);
+      if (!list.carries_scale) piece.source = piece.destination, piece.from = piece.to;
+      return piece;
     };
     for (unsigned i = threadIdx.x / 32; i < n;) {
-      const TypedPiece part = part_of(i), next = i + warps < n ? part_of(i + warps) : TypedPiece{};
+      const TypedPiece piece = piece_of(i),
+                       next = i + warps < n ? piece_of(i + warps) : TypedPiece{};
       // Loads both, to wait once
-      const bool is_pair = next.from == part.from && TypedPiece::bytes_of(part.from) == 2;
-      with_format(part.from, [&](auto format) {
+      const bool is_pair = next.from == piece.from && TypedPiece::bytes_of(piece.from) == 2;
+      with_format(piece.from, [&](auto format) {
         using Format = decltype(format);
         Squares<Format> squares[sizeof(bits_of<Format>) == 2 ? 2 : 1];
-        squares[0].load(part);
+        squares[0].load(piece);
         if constexpr (sizeof(bits_of<Format>) == 2) {
           if (is_pair) squares[1].load(next);
-          if (is_pair) squares[1].sum(of_parts[i + warps], &max_abs);
+          if (is_pair) squares[1].sum(of_pieces[i + warps], &max_abs);
         }
-        squares[0].sum(of_parts[i], &max_abs);
+        squares[0].sum(of_pieces[i], &max_abs);
       });
       i += is_pair ? 2 * warps : warps;
     }
     __syncthreads();
     if (threadIdx.x < 17) {
 #pragma unroll 16
-      for (unsigned i = 0; i < n; ++i) sum = add(sum, of_parts[i][threadIdx.x]);
+      for (unsigned i = 0; i < n; ++i) sum = add(sum, of_pieces[i][threadIdx.x]);
     }
     __syncthreads();
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <headroom/detail/bits.hpp>
+#include <headroom/detail/error.hpp>
 #include <headroom/gpu/gradients.hpp>
 #include <headroom/ops/clip_factor.hpp>
 #include <headroom/policy/dynamic.hpp>
@@ -10,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 
 // Loss scaling in the memory of a GPU: the policy lives there, and the device decides whether a

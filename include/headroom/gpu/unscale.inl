@@ -1,16 +1,16 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu::detail {
-/// What a warp does with one part.
+/// What a warp does with one piece.
 template <class From, class To, bool adds>
 struct Unscale {
   using Compute = compute_of<From>;
   static constexpr bool is_double = std::is_same_v<From, binary64>;
   using Reported = std::conditional_t<!adds, To, std::conditional_t<is_double, binary64, binary32>>;
 
-  const TypedPiece& part;
+  const TypedPiece& piece;
   float loss_scale;
-  const bits_of<From>* source = reinterpret_cast<const bits_of<From>*>(part.source);
-  bits_of<To>* destination = reinterpret_cast<bits_of<To>*>(part.destination);
+  const bits_of<From>* source = reinterpret_cast<const bits_of<From>*>(piece.source);
+  bits_of<To>* destination = reinterpret_cast<bits_of<To>*>(piece.destination);
   Compute scale = widen<binary32, Compute>(hd::bit_cast<std::uint32_t>(loss_scale)),
           inverse = div(Compute{1}, scale);
   bool is_exact = hd::is_power_of_two(loss_scale);  // then the reciprocal is exact, too
@@ -68,20 +68,22 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
   constexpr unsigned most = 4 * squares_per_sum;
   const BlockWork group = list.groups[blockIdx.x];
   const float scale = now->loss_scale;
-  const bool is_long = group.part.size != 0;
+  const bool is_long = group.piece.size != 0;
   const unsigned count =
-      is_long ? (static_cast<unsigned>(group.part.size) + most - 1) / most : group.count;
+      is_long ? (static_cast<unsigned>(group.piece.size) + most - 1) / most : group.count;
   if (blockIdx.y * blockDim.x / 32 >= count) return;  // nothing is left for this block
   MaxAbs max_abs;
   for (unsigned i = (blockIdx.y * blockDim.x + threadIdx.x) / 32; i < count;
        i += gridDim.y * blockDim.x / 32) {
-    const TypedPiece part =
-        is_long ? group.part.cut(std::size_t{i} * most, most) : list.parts[group.first + i];
-    with_format(part.from, [&](auto format) {
+    const TypedPiece piece =
+        is_long ? group.piece.cut(std::size_t{i} * most, most) : list.pieces[group.first + i];
+    with_format(piece.from, [&](auto format) {
       using From = decltype(format);
-      const auto n = static_cast<unsigned>(part.size);
-      if (adds || part.to != part.from) Unscale<From, binary32, adds>{part, scale}.run(n, &max_abs);
-      if (!adds && part.to == part.from) Unscale<From, From, false>{part, scale}.run(n, &max_abs);
+      const auto n = static_cast<unsigned>(piece.size);
+      if (adds || piece.to != piece.from)
+        Unscale<From, binary32, adds>{piece, scale}.run(n, &max_abs);
+      if (!adds && piece.to == piece.from)
+        Unscale<From, From, false>{piece, scale}.run(n, &max_abs);
     });
   }
   add_max_abs(max_abs, 1.0, now);

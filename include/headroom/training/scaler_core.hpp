@@ -1,6 +1,8 @@
 #pragma once
 
+#include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
+#include <headroom/ops/clip_factor.hpp>
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/report.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The part of CUDA that headroom/gpu.hpp, cuda_fp8.hpp and examples/cuda use, on the CPU, for tests without a GPU.
+// The part of CUDA that headroom/gpu.hpp and examples/cuda use, on the CPU, for tests without a GPU.
 // Threads are fibers, so barriers and shuffles work. Blocks run one after another, in a random order, and the threads of a
 // block in turn: races do not show. A fiber that has ended its thread goes on with the next, so only threads that wait cost a
 // fiber.
