@@ -39,11 +39,9 @@ fi
 install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark-dev
 if [[ -z $only_quantize ]]; then
   echo "Takes about six minutes on two idle cores, and more to install torch 2. Other work on the machine makes the figures useless."
-  install_packages libhwy-dev || echo "Going on without Highway."
-  install_packages libtbb-dev || echo "Going on without oneTBB."
-  install_packages libtorch-dev || echo "Going on without libtorch."
-  install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
-  install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
+  for packages in libhwy-dev libtbb-dev libtorch-dev "libopenmpi-dev openmpi-bin" gnuplot-nox; do
+    install_packages $packages || echo "Going on without $packages."
+  done
 fi
 # Debian's libtorch is 1.13. Of the libraries for GPUs that pip would install, several GB, torch needs these two on the CPU as well.
 torch_packages=(torch==2.15.0 nvidia-cuda-cupti==13.2.86 nvidia-cuda-runtime==13.2.86)
