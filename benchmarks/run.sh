@@ -39,11 +39,9 @@ fi
 install_packages g++ cmake ninja-build libeigen3-dev libxtensor-dev libbenchmark-dev
 if [[ -z $only_quantize ]]; then
   echo "Takes about six minutes on two idle cores, and more to install torch 2. Other work on the machine makes the figures useless."
-  install_packages libhwy-dev || echo "Going on without Highway."
-  install_packages libtbb-dev || echo "Going on without oneTBB."
-  install_packages libtorch-dev || echo "Going on without libtorch."
-  install_packages libopenmpi-dev openmpi-bin || echo "Going on without MPI."
-  install_packages gnuplot-nox || echo "Going on without gnuplot: no picture is drawn."
+  for packages in libhwy-dev libtbb-dev libtorch-dev "libopenmpi-dev openmpi-bin" gnuplot-nox; do
+    install_packages $packages || echo "Going on without $packages."
+  done
 fi
 # Debian's libtorch is 1.13. Of the libraries for GPUs that pip would install, several GB, torch needs these two on the CPU as well.
 torch_packages=(torch==2.15.0 nvidia-cuda-cupti==13.2.86 nvidia-cuda-runtime==13.2.86)
@@ -77,8 +75,13 @@ if [[ -n $torch ]]; then
   "$programs/benchmark_torch_fused" --benchmark_out="$output/torch_fused.json" "${flags[@]}" \
     --benchmark_repetitions=51 --benchmark_min_time=0.001 "${@:2}" # one run at a time, so that contenders alternate often
 fi
-if [[ -x $programs/benchmark_mpi_decision ]]; then
-  bash benchmarks/mpi_decision.sh "$programs/benchmark_mpi_decision"
+if [[ -x $programs/benchmark_mpi_decision ]]; then # a column for each number of ranks. If they are more than cores, they wait for a core
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 # Open MPI's; others do not read them
+  for ranks in 1 2 4 8; do
+    mpiexec -n $ranks "$programs/benchmark_mpi_decision" $([[ $ranks != 1 ]] || echo names) >"$output/decision.$ranks"
+  done
+  paste -d '' "$output"/decision.{1,2,4,8}
 fi
 
 if command -v gnuplot >/dev/null; then

@@ -14,15 +14,10 @@ version=$(awk '/^#define HEADROOM_VERSION_(MAJOR|MINOR|PATCH) [0-9]+$/ { printf 
 
 # Lines that state a version of headroom: `version: 0.2.0`, `"version": "0.2.0"`, `VERSION 0.2.0`, `headroom/0.2.0`,
 # `libheadroom-dev_0.2.0`, `find_package(headroom 0.2`.
-check_versions() {
-  local file=$1 line stated
-  while IFS=: read -r line stated; do
-    [[ $version == "$stated" || $version == "$stated".* ]] || fault "$file:$line: says $stated, not $version"
-  done < <(sed 's/cmake_minimum_required.*//' "$file" | grep -onE '(^|[^a-z_-])(version"? ?[:=]|VERSION|headroom/|libheadroom-dev_|find_package\(headroom) ?["'\'']?[0-9]+(\.[0-9]+)+' |
-    sed -E 's/^([0-9]+):.*[^0-9.]([0-9.]+)$/\1:\2/')
-}
-while IFS= read -r file; do check_versions "$file"; done < <(
-  find CITATION.cff README.md docs/installing.md docs/c.md conanfile.py meson.build packaging -type f ! -name '*.png')
+while IFS=: read -r file line stated; do
+  [[ $version == "$stated" || $version == "$stated".* ]] || fault "$file:$line: says $stated, not $version"
+done < <(grep -rnoP '(?<![a-z_-])(?<!cmake_minimum_required\()(version"? ?[:=]|VERSION|headroom/|libheadroom-dev_|find_package\(headroom) ?["'\'']?\K[0-9]+(\.[0-9]+)+' \
+  CITATION.cff README.md docs/installing.md docs/c.md conanfile.py meson.build packaging --exclude='*.png')
 
 read -r heading date < <(sed -nE '/^## /{s/^## ([^,]*), (.*)/\1 \2/p;q}' CHANGELOG.md) ||
   fault "CHANGELOG.md: the first heading is not \`## $version, DATE\`"

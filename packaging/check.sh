@@ -8,13 +8,8 @@ consumer=$project/tests/consumer/project
 
 if (($# != 1)); then
   (($#)) || set -- cpack meson vcpkg conan wheel
-  failures=0
-  for route in "$@"; do
-    start=$SECONDS result=passed
-    bash "$0" "$route" || { [[ $? == 77 ]] && result=skipped || { result=failed && failures=$((failures + 1)); }; }
-    printf '== %s %s in %d s\n' "$route" $result $((SECONDS - start))
-  done
-  exit $((failures > 0))
+  for route; do bash "$0" "$route" || [[ $? == 77 ]]; done
+  exit
 fi
 
 work=$(mktemp -d)
@@ -28,9 +23,8 @@ skip() { echo "Skipped: $1" && exit 77; }
 needs() { command -v "$1" >/dev/null || skip "$1 was not found."; }
 expect() { [[ -e $1 ]] || { echo "There is no $1" && exit 1; }; }
 find_package() { # PREFIX [FLAG ...]: builds and runs the consumer with the package in PREFIX
-  cmake -S "$consumer" -B consumer -DCMAKE_PREFIX_PATH="$1" "${@:2}"
-  cmake --build consumer
-  consumer/use_headroom
+  ctest --build-and-test "$consumer" consumer --build-generator Ninja \
+    --build-options -DCMAKE_PREFIX_PATH="$1" "${@:2}" --test-command ctest --no-tests=error
   rm -r consumer
 }
 venv() { # PACKAGE ...: a Python environment with these packages of PyPI
@@ -107,5 +101,5 @@ END
     ./use_headroom
     find_package "$(python -m headroom_headers --prefix)"
     ;;
-  *) sed -n '2,/^[^#]/s/^# //p' "$0" && exit 2 ;;
+  *) sed -n '2,/^[^#]/s/^# //p' "$project/packaging/check.sh" && exit 2 ;;
 esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Which module may include which, and other rules for headers. `bash arrows.sh include/headroom` prints each line that breaks
-# one.
+# one. Compiler traps of target regions (docs/notes/numerics.md) have their numbers; tests of behaviour cover the other traps.
 set -euo pipefail
 cd "$1"
 
@@ -51,10 +51,10 @@ module_of() {
 # All lines as file:line:code, without // comments.
 code=$(find . -type f -printf '%P\n' | LC_ALL=C sort | xargs grep -n '' | sed 's,//.*,,')
 
-# refuse WHY PATTERN [FILES]: no code matches the pattern, except in files that the second pattern matches.
+# refuse WHY PATTERN [EXCEPT [FILES]]: no code of the files matches the pattern, except in those that EXCEPT matches.
 refuse() {
   local line
-  while IFS= read -r line; do fault "$line: $1"; done < <(grep -E "^[^:]+:[0-9]+:.*($2)" <<<"$code" | grep -vE "^(${3:-nothing})" | cut -d : -f 1,2)
+  while IFS= read -r line; do fault "$line: $1"; done < <(grep -P "^(${4:-[^:]+}):[0-9]+:.*($2)" <<<"$code" | grep -vE "^(${3:-nothing})" | cut -d : -f 1,2)
 }
 refuse "classification in the floating-point domain folds away under -ffast-math" '\b(isfinite|isnan|isinf)[[:space:]]*\('
 refuse "library code does not print" 'std::(cout|cerr|clog)|\b(f|v|vf)?printf[[:space:]]*\(|\bputs[[:space:]]*\('
@@ -64,6 +64,22 @@ refuse "SIMD outside kernel/isa" 'include.*<(immintrin|x86intrin|cpuid|arm_neon)
 refuse "a heavy header of the standard library" 'include.*<(iterator|numeric|iostream|sstream|charconv|chrono|thread|mutex|future|regex)>' \
   'adapters/|observe/|ops/executor\.hpp|training/async_grad_scaler\.hpp|state/text\.hpp'
 refuse "not as <headroom/...>" '# *include *"'
+
+# The loops over elements in target regions, and what they call.
+region() { refuse "$1" "$2" 'kernel/isa/(scalar|common)\.' 'kernel/(isa/[^:]*|(kernels|measure)\.inl)'; }
+region "T4: a lambda does not inherit the target of its function" '\[[&=]?\] *\('
+region "T5: g++ leaves friends defined in a class out of the region" '\bfriend\b'
+region "T6: always_inline fails where the caller has not the target; the loop is included in the region instead" 'always_inline'
+region "T9: __AVX2__ and its like say nothing inside a region" '__(AVX|SSE|F16C|FMA)[0-9A-Z_]*__'
+region "T13: a raw register loses its alignment as a template argument: wrap it in a struct" '<[^<>]*__m(128|256|512)[id]?[ ,>]'
+region "T18: a constant outside of functions may be initialised with another instruction set" \
+  '(?<=[0-9]:)(inline |static |constexpr |const )+__m(128|256|512)[id]? [a-z_0-9]+ *[={]'
+# T14: clang warns about a region without a function. So open a region only before functions, and end it before the next.
+refuse "T14: a region is opened by HEADROOM_DETAIL_BEGIN_TARGET" '#pragma (clang attribute|GCC (push_options|target))' '' 'kernel/.*'
+for file in kernel/isa/*.hpp; do
+  regions=$(grep -oE '^HEADROOM_DETAIL_(BEGIN|END)_TARGET' "$file" | paste -sd ' ' || true)
+  [[ $regions =~ ^(HEADROOM_DETAIL_BEGIN_TARGET HEADROOM_DETAIL_END_TARGET ?)*$ ]] || fault "$file: T14: BEGIN and END do not take turns"
+done
 
 while IFS=: read -r file line include; do
   path=${include#*headroom/}

@@ -1,25 +1,11 @@
 #!/usr/bin/env bash
-# check.sh precompile FOLDER [FLAG ...]: each of $COMPILERS precompiles headroom into FOLDER.
 # check.sh FILE CASE FOLDER [FLAG ...]: the part of FILE after its line `// case: CASE`, with what precedes the first case,
 # - compiles with -DHEADROOM_CONTROL and the first of $COMPILERS, which shows that it has no other mistake,
 # - does not compile without that flag, and each compiler prints the text of each line `// expect: text`, the place of each line that ends
 #   with `// error`, and one error, or as many as a line `// errors: n` says.
+# FOLDER has headroom precompiled by each compiler. alone.cpp is compiled without it.
 set -euo pipefail
 export LC_ALL=C # plain quotes in the compilers' messages
-
-# The header that the compiler $1 has precompiled.
-precompiled() { echo "$folder/$(basename "$1")/headroom.hpp"; }
-
-if [[ $1 == precompile ]]; then
-  folder=$2
-  for compiler in ${COMPILERS:?names no compiler}; do
-    header=$(precompiled "$compiler")
-    mkdir -p "$(dirname "$header")"
-    printf '#include <headroom/%s>\n' headroom.hpp training/async_grad_scaler.hpp >"$header"
-    "$compiler" -std=c++17 "${@:3}" -x c++-header "$header" -o "$header.gch" # clang finds it under this name too
-  done
-  exit
-fi
 
 file=$1 name=$2 folder=$3
 shift 3
@@ -34,7 +20,8 @@ expected+=$(sed -n '\,// error$,=' "$snippet" | sed "s,.*,\n${snippet##*/}:&:,")
 errors=$(sed -n 's,^// errors: ,,p' "$snippet")
 
 for compiler in ${COMPILERS:?names no compiler}; do
-  compile=("$compiler" -std=c++17 "$@" -include "$(precompiled "$compiler")" -fsyntax-only "$snippet")
+  compile=("$compiler" -std=c++17 "$@" -fsyntax-only "$snippet")
+  [[ $file == */alone.cpp ]] || compile+=(-include "$folder/$(basename "$compiler")/headroom.hpp")
   [[ $compiler != *clang* ]] || compile+=(-ferror-limit=0)
   [[ $compiler != "${COMPILERS%% *}" ]] || "${compile[@]}" -DHEADROOM_CONTROL || { echo "does not even compile as the control: ${compile[*]} -DHEADROOM_CONTROL" && exit 1; }
   if output=$("${compile[@]}" 2>&1); then

@@ -211,26 +211,24 @@ def compare(at, block, made):
 def figures(*names):
     os.chdir(SOURCE)
     is_written, names = "--write" in names, {name for name in names if name != "--write"}
-    left = names.copy()
-    for document in ("README.md", "docs/evidence.md", "docs/notes/evidence.md"):
-        lines = Path(document).read_text().splitlines()
-        for block in reversed([block for block in read_blocks(document)[0] if block.kind == "figure"]):
-            name, at = block.name.split(",")[0], f"{document}:{block.line}"
-            made = Path(f"build/figures/{name}.txt")
-            table = made.read_text().splitlines() if made.exists() else []
-            if names and name not in names or block.name == "machine" and not is_written:
+    found = set()
+    for document in map(Path, ("README.md", "docs/evidence.md", "docs/notes/evidence.md")):
+        for block in read_blocks(document)[0]:
+            name, at = (block.name or "").split(",")[0], f"{document}:{block.line}"
+            if block.kind != "figure" or names and name not in names or name == "machine" and not is_written:
                 continue
-            left.discard(name)
-            if is_written and table:
-                lines[block.line : block.line + block.text.count("\n")] = table
+            found.add(name)
+            made = Path(f"build/figures/{name}.txt")
+            if is_written and made.exists():
+                document.write_text(document.read_text().replace(f"```text\n{block.text}```", f"```text\n{made.read_text()}```"))
+            elif made.exists():
+                compare(at, block, made.read_text().splitlines())
             elif not is_written:
-                compare(at, block, table) if table else faults.append(f"{at}: {made} is missing. Make it with bash docs/figures.sh.")
-        if is_written:
-            Path(document).write_text("\n".join(lines) + "\n")
+                faults.append(f"{at}: {made} is missing. Make it with bash docs/figures.sh.")
     for picture in glob.glob("docs/*.png") if is_written else ():
         if os.path.exists(made := f"build/figures/{Path(picture).name}"):
             shutil.copy(made, picture)
-    faults.extend(f"no document has the table {name}" for name in left)
+    faults.extend(f"no document has the table {name}" for name in names - found)
 
 
 try:
