@@ -275,6 +275,8 @@ TEST_CASE("a matrix and its transpose; parts of one matrix lie between each othe
   float* const data = memory.data();
   const Strided<float> matrix{data, {6, 6}, {6, 1}}, transpose{data, {6, 6}, {1, 6}};
   check_overlap(memory, matrix, transpose);
+  check_overlap(memory, Strided<float>{data, {2, 3, 3}, {9, 3, 1}},
+                Strided<float>{data, {2, 3, 3}, {9, 1, 3}});
   check_overlap(memory, Strided<half>{reinterpret_cast<half*>(data), {18}, {2}},
                 Strided<float>{data, {18}, {2}});
   check_overlap(memory, Strided<float>{data, {18}, {2}}, Strided<float>{data, {18}, {1}});

@@ -85,6 +85,7 @@ TEST_CASE(
     }
   }
   CHECK(scales > 500'000);
+  CHECK(Mxfp4ToNvfp4::tensor_scale_of(0.0F) == 0x1p-126F);
   CHECK(wrong_scales == 0);
   CHECK(inexact == 0);
   CHECK(beyond > 0);

@@ -288,6 +288,9 @@ TEST_CASE("blocks: errors say what is wrong, and nothing has been written") {
   std::vector<float4_e2m1x2> packed(6);
   check("a block of float4_e2m1x2 has 3 columns; it must be even", {2, 3}, packed, scales);
   codes.resize(12);
+  CHECK_INVALID("the codes are 4x3; they must be 3x4, or as many in one row",
+                dequantize_blocks_into(matrix(codes.data(), 4, 3), scales,
+                                       matrix(back.data(), 3, 4), BlockShape{2, 2}));
   scales.clear();
   check("the scales are 0x0; they must be 1x1, or as many in one row", {SIZE_MAX, 4}, codes,
         scales);

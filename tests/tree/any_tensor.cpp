@@ -223,8 +223,8 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   const auto complex = static_cast<dtype_code>(0x220 | 1 << 16);
   check("has a dtype that is not supported", with(&any_tensor::dtype, dtype_code{}));
   check("has a dtype that is not supported", with(&any_tensor::dtype, complex));
-  check("has a negative shape: dtype code 2 of 32 bits, size 2, ndim 2, shape 2x-3",
-        {more.data(), fp32, {2, -3}});
+  check("has a negative shape: dtype code 2 of 32 bits, size 2, ndim 3, shape 2x-3",
+        {more.data(), fp32, {1, 2, -3}});
   check("has a negative shape", {more.data(), fp32, std::vector<std::size_t>{2, SIZE_MAX}});
   check("has a shape that is too large", {more.data(), fp32, {huge, huge}});
   check("has not as many strides as dimensions: dtype code 2 of 32 bits, size 6, ndim 2",
@@ -248,6 +248,8 @@ TEST_CASE("what is wrong with an any_tensor is said by path, and nothing is writ
   std::vector<float> target(6, 9.0F);
   CHECK(unscale_into(read_only, target, 1.0F).max_abs == 1.0);
   CHECK_INVALID("the destination is read-only", cast_into(target, read_only));
+  CHECK_INVALID("the destination has a dtype that is not supported",
+                cast_into(target, with(&any_tensor::dtype, complex)));
   CHECK_INVALID("the tree is read-only",
                 for_each_leaf(read_only, [](auto& leaf) { scale_in_place(leaf, 2.0); }));
   const Numbers empty = {0, std::int64_t{1} << 40, std::int64_t{1} << 40}, steps = {1, 1, 1};

@@ -172,11 +172,13 @@ TEST_CASE("a member that has a dtype of its own keeps it, and C arrays are assig
   dense.weight = {1.0F, 2.0F, 3.0F};
   dense.loss_of_last_step = 0.1;
   dense.bias = 4.0F;
+  dense.shape[0][0] = 5;
   dense.shape[1][2] = 6;
   const auto narrow = cast<half>(dense);
   CHECK(narrow.weight[2] == half(3.0F));
   CHECK(narrow.loss_of_last_step == 0.1);
   CHECK(narrow.bias == half(4.0F));
+  CHECK(narrow.shape[0][0] == 5);
   CHECK(narrow.shape[1][2] == 6);
 }
 
