@@ -65,7 +65,7 @@ static_assert(binary64::quiet_nan_bits == 0x7FF8000000000000 && binary64::bias =
 TEST_CASE("a user's own formats in the manner of IEEE 754 and with NaNs alone", "[dtype]") {
   CHECK(wrong_round_trip<own8>() == "");
   CHECK(wrong_round_trip<float6>() == "");
-  static_assert(is_dtype_v<own8> && std::is_same_v<detail::format_of<own8>, e3m4>);
+  static_assert(is_dtype_v<own8> && std::is_same_v<detail::format_of<own8>, own_e3m4>);
   static_assert(static_cast<float>(std::numeric_limits<own8>::max()) == 15.5F);
   static_assert(static_cast<float>(std::numeric_limits<own8>::epsilon()) == 0.0625F,
                 "a subnormal number");
