@@ -184,12 +184,12 @@ TEST_CASE(
   for (const std::size_t size : {6U, 8U}) {
     scales.assign(size, 1.0F);
     const std::string message =
-        "scales has " + std::to_string(size) + " elements; the tree has 7 leaves";
+        "scales has a size of " + std::to_string(size) + "; the tree has 7 leaves";
     check(message, "inverse_" + message);
   }
   scales.pop_back();
   max_abs.push_back(-1.0F);
-  check("max_abs has 8 elements; the tree has 7 leaves", "");
+  check("max_abs has a size of 8; the tree has 7 leaves", "");
   max_abs.pop_back();
 
   codes.temperature.reset();

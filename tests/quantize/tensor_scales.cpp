@@ -229,7 +229,7 @@ TEST_CASE(
   check(other, codes, "the trees differ at temperature");
   CHECK(support::is_network_of(codes, one));
   codes.temperature.reset();
-  check(other, codes, "this TensorScales has 7 elements; the tree has 6 leaves");
+  check(other, codes, "this TensorScales has a size of 7; the tree has 6 leaves");
   codes.temperature = one;
   CHECK(support::is_network_of(codes, one));
   CHECK(MESSAGE_OF(TensorScales<float8_e4m3>(tree, DelayedScaling{0})) ==
