@@ -54,14 +54,20 @@ int end_in_a_task(std::size_t ending_task) {
   return 1;
 }
 
-/// A child process ends normally. It does not have its parent's threads, and does not wait for
-/// them.
+/// A child process works and ends normally, whatever its parent's threads, which it does not have,
+/// were doing at the time of the fork: going to sleep, for example, with a lock that nobody opens.
 int end_after_a_fork() {
-  need(threads_work());
-  const pid_t child = fork();
-  if (child == 0) std::exit(0);
-  int status = -1;
-  need(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  for (int fork_number = 0; fork_number < 1000; ++fork_number) {
+    need(threads_work());
+    std::this_thread::sleep_for(std::chrono::microseconds(fork_number % 200));
+    const pid_t child = fork();
+    if (child == 0) {
+      need(threads_work());
+      std::exit(0);
+    }
+    int status = -1;
+    need(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+  }
   return 0;
 }
 
