@@ -69,6 +69,21 @@ __device__ bits_of<Format> narrow(Compute value) {
   }
 }
 
+/// The bits of two floats, rounded to a 16-bit format by one instruction: `a` in the lower half.
+template <class Format>
+__device__ std::uint32_t narrow_two(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t result;
+  if constexpr (std::is_same_v<Format, binary16>)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(b), "f"(a));
+  if constexpr (std::is_same_v<Format, brain16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(b), "f"(a));
+  return result;
+#else
+  return narrow<Format>(a) | static_cast<std::uint32_t>(narrow<Format>(b)) << 16;
+#endif
+}
+
 /// What a load brings. Taking out elements of 16 bits would wait for it.
 template <unsigned bytes>
 struct alignas(bytes) Words {
@@ -105,6 +120,48 @@ struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
       if (l < left) to[l] = lane[l];
   }
 };
+/// Element `l` of words that were loaded at once.
+template <class Format, unsigned bytes>
+__device__ bits_of<Format> element(const Words<bytes>& words, unsigned l) {
+  if constexpr (sizeof(bits_of<Format>) == 2)
+    return static_cast<std::uint16_t>(words.word[l / 2] >> l % 2 * 16);
+  if constexpr (sizeof(bits_of<Format>) == 4) return words.word[l];
+  if constexpr (sizeof(bits_of<Format>) == 8)
+    return words.word[2 * l] | static_cast<std::uint64_t>(words.word[2 * l + 1]) << 32;
+}
+/// The larger of a magnitude and those in a word: of each half, if the format has 16 bits. NaN is
+/// largest. One instruction for one or two words: an integer's maximum would need a mask for each.
+template <class Format>
+__device__ std::uint32_t largest_words(std::uint32_t largest, std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<Format, binary32>) {
+    float result;
+    asm("{ .reg .f32 t; abs.f32 t, %1; max.NaN.f32 %0, %2, t; }"
+        : "=f"(result)
+        : "f"(__uint_as_float(word)), "f"(__uint_as_float(largest)));
+    return __float_as_uint(result);
+  } else if constexpr (std::is_same_v<Format, binary16>) {
+    asm("{ .reg .b32 t; abs.f16x2 t, %1; max.NaN.f16x2 %0, %0, t; }" : "+r"(largest) : "r"(word));
+  } else {
+#if __CUDA_ARCH__ >= 860
+    asm("max.NaN.xorsign.abs.bf16x2 %0, %0, %1;" : "+r"(largest) : "r"(word));  // with a sign
+#else
+    asm("{ .reg .b32 t; abs.bf16x2 t, %1; max.NaN.bf16x2 %0, %0, t; }" : "+r"(largest) : "r"(word));
+#endif
+  }
+  return largest;
+#else
+  constexpr bool is_pair = sizeof(bits_of<Format>) == 2;
+  constexpr std::uint32_t low = is_pair ? 0x7FFFU : 0x7FFFFFFFU, high = is_pair ? 0x7FFF0000U : 0U;
+  return hd::larger_of(largest & low, word & low) | hd::larger_of(largest & high, word & high);
+#endif
+}
+/// The larger half, if the format has 16 bits.
+template <class Format>
+__device__ bits_of<Format> largest_in(std::uint32_t words) {
+  if constexpr (sizeof(bits_of<Format>) == 4) return words;
+  return static_cast<bits_of<Format>>(hd::larger_of(words & 0x7FFFU, words >> 16 & 0x7FFFU));
+}
 template <class Bits>
 __device__ Bits warp_max(Bits value) {
   for (int step = 16; step > 0; step /= 2)
@@ -116,6 +173,13 @@ __device__ inline unsigned warp_max(unsigned value) {
   return __reduce_max_sync(0xFFFFFFFFU, value);
 }
 #endif
+__device__ inline bool warp_any(bool value) {
+#if defined(__CUDA_ARCH__)
+  return __any_sync(0xFFFFFFFFU, value ? 1 : 0) != 0;
+#else
+  return warp_max(value ? 1U : 0U) != 0;
+#endif
+}
 /// The largest magnitude of a thread's elements, by bits, which order as numbers; NaN is largest.
 struct MaxAbs {
   unsigned narrow = 0;  // as a float
@@ -149,6 +213,23 @@ __device__ inline void add_max_abs(const MaxAbs& mine, double divisor, Sums* now
   const double max_abs = hd::bit_cast<double>(hd::smaller_of(bits, binary64::infinity_bits));
   if (threadIdx.x == 0)
     atomicMax(&now->max_abs, hd::bit_cast<unsigned long long>(div(max_abs, divisor)));
+}
+/// The first tensor of the step with an overflow, if `piece` is of it. Reads first, because atomics
+/// of all threads would take longer than the step.
+__device__ inline void note_overflow(const List& list, const TypedPiece& piece, Sums* now) {
+  const unsigned mine = ~(list.n_before + piece.tensor);
+  if (*static_cast<volatile unsigned*>(&now->overflow) < mine) atomicMax(&now->overflow, mine);
+}
+/// Elements of a long tensor that a warp unscales at once.
+inline constexpr unsigned most_of_warp = 4 * squares_per_sum;
+__device__ inline unsigned count_pieces(const TypedPiece& head, const BlockWork& group) {
+  return head.size > squares_per_sum ? (head.size + most_of_warp - 1) / most_of_warp : group.count;
+}
+/// As `measure` reads it.
+__device__ inline TypedPiece piece_of(const List& list, unsigned i) {
+  TypedPiece piece = list.pieces[i];
+  if (!list.carries_scale) piece.source = piece.destination, piece.from = piece.to;
+  return piece;
 }
 /// What measured gradients are to be divided by.
 __device__ inline double divisor_of(const List& list, const Sums& now) {

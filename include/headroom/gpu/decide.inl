@@ -57,7 +57,8 @@ __global__ void __launch_bounds__(threads)
                      now.loss_scale,
                      !report.finite,
                      steps,
-                     skips};
+                     skips,
+                     now.overflow == 0 ? -1LL : static_cast<long long>(~now.overflow)};
   const double clip = hd::clip_factor(report, max_norm);
   state->step = {report.finite ? 0.0F : 1.0F,
                  report.finite,

@@ -7,14 +7,17 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 struct __half;         // NOLINT: the name is CUDA's
@@ -109,32 +112,86 @@ inline constexpr unsigned sharing = 16;      // and so many blocks that unscale 
 struct TypedPiece {
   const unsigned char* source;
   unsigned char* destination;
-  std::size_t size;
+  unsigned size, tensor;  // the index of its tensor
   dtype_code from, to;
 
   /// Up to `most` elements from `begin` on.
-  [[nodiscard]] HEADROOM_DETAIL_HD TypedPiece cut(std::size_t begin, std::size_t most) const {
-    const std::size_t n = size - begin < most ? size - begin : most;
-    return {source + begin * bytes_of(from), destination + begin * bytes_of(to), n, from, to};
+  [[nodiscard]] HEADROOM_DETAIL_HD TypedPiece cut(unsigned begin, unsigned most) const {
+    const unsigned n = size - begin < most ? size - begin : most;
+    return moved({source, destination, n, tensor, from, to}, begin);
+  }
+  /// `n` elements further.
+  [[nodiscard]] HEADROOM_DETAIL_HD static TypedPiece moved(TypedPiece piece, std::size_t n) {
+    piece.source += n * bytes_of(piece.from), piece.destination += n * bytes_of(piece.to);
+    return piece;
   }
   HEADROOM_DETAIL_HD static std::size_t bytes_of(dtype_code dtype) {
     return (static_cast<std::uint32_t>(dtype) & 0xFFU) / 8;
   }
 };
-/// What one block of threads works on: up to `group_size` elements of a dtype, which have one sum
-/// of squares. `count` pieces of up to `squares_per_sum` elements: those of `piece`, or, if its
-/// size is 0, of several tensors, from `first` on in a list.
+/// Pieces of at most `each` elements of a tensor, for `add`.
+template <class F>
+void for_each_piece(const Gradient& g, void* destination, dtype_code to, unsigned tensor,
+                    unsigned each, const F& add) {
+  for (std::size_t at = 0; at < g.size; at += each) {
+    const std::size_t n = g.size - at < each ? g.size - at : each;
+    add(TypedPiece::moved(
+        {static_cast<const unsigned char*>(g.data), static_cast<unsigned char*>(destination),
+         static_cast<unsigned>(n), tensor, g.dtype, to},
+        at));
+  }
+}
+/// What one block of threads works on, and what has one sum of squares: up to 128 blocks of
+/// `squares_per_sum` elements of one dtype. If piece `first` of a list is longer than a block, its
+/// blocks; otherwise `count` pieces.
 struct BlockWork {
-  TypedPiece piece;
   unsigned first, count;
+  unsigned number;  // of its sum
 };
+inline constexpr unsigned most_blocks = group_size / squares_per_sum;
 
 struct List {
   const BlockWork* groups = nullptr;
   const TypedPiece* pieces = nullptr;
   double* sums = nullptr;  // of squares, by group
   unsigned n_groups = 0;
+  unsigned n_before = 0;      // tensors of the step's lists before this one
   bool carries_scale = true;  // as `measure` reads it
+};
+/// The groups of ops/run.hpp, of pieces that have one key.
+class Groups {
+ public:
+  void add(const std::pair<dtype_code, dtype_code>& key, std::size_t size, unsigned first) {
+    const auto blocks_of = [](std::size_t n) {
+      return static_cast<unsigned>((n + squares_per_sum - 1) / squares_per_sum);
+    };
+    if (key != std::exchange(key_, key) || size > group_size) room_ = 0;
+    if (size > group_size) {
+      for (std::size_t at = 0; at < size; at += group_size)
+        push_back({first++, blocks_of(size - at < group_size ? size - at : group_size), 0});
+    } else if (const unsigned blocks = blocks_of(size); blocks > room_) {
+      push_back({first, blocks, 0});
+      room_ = most_blocks - blocks;
+    } else if (blocks != 0) {
+      groups_.back().count += blocks;
+      room_ -= blocks;
+    }
+  }
+  /// The largest first, so that no block begins late with much to do.
+  [[nodiscard]] std::vector<BlockWork> sorted() && {
+    std::stable_sort(groups_.begin(), groups_.end(),
+                     [](const BlockWork& a, const BlockWork& b) { return a.count > b.count; });
+    return std::move(groups_);
+  }
+
+ private:
+  void push_back(BlockWork group) {
+    group.number = static_cast<unsigned>(groups_.size());
+    groups_.push_back(group);
+  }
+  std::vector<BlockWork> groups_;
+  std::pair<dtype_code, dtype_code> key_{};
+  unsigned room_ = 0;  // blocks left in the last group
 };
 /// The memory of a list. Throws std::invalid_argument naming memory that kernels cannot use.
 struct Ranges {
@@ -187,65 +244,97 @@ inline std::string checked_name(const char* list, std::size_t i, dtype_code dtyp
 struct Use {
   std::weak_ptr<const long long> ended_steps;  // of the Scaler, while it lives
   long long step = 0;
+  unsigned n_before = 0;  // tensors of the step's lists before this one
   bool is_unscaled = false, is_measured = false;
+
+  /// Whether its step has not ended.
+  [[nodiscard]] bool is_open() const {
+    const std::shared_ptr<const long long> ended = ended_steps.lock();
+    return ended != nullptr && *ended == step;
+  }
 };
 }  // namespace detail
 
-/// Gradients whose addresses and sizes stay the same. Lives until `update` of a step that uses it.
+/// Gradients whose sizes and dtypes stay the same. Lives until `update` of a step that uses it.
 class Gradients {
  public:
   /// Waits for the device. Throws std::invalid_argument, which names the index, if a dtype is none
   /// of the four, if an address is null, misaligned or of memory that the device cannot reach at
   /// all, or if any two tensors or destinations overlap.
-  explicit Gradients(const std::vector<Gradient>& gradients = {}) {
-    std::vector<detail::BlockWork> groups;
+  explicit Gradients(const std::vector<Gradient>& gradients = {}) : all_(gradients) {
+    check(gradients);
     std::vector<detail::TypedPiece> pieces;
-    detail::Ranges ranges;
-    std::size_t room = 0;  // in the last group, if it has whole tensors
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const Gradient& g = gradients[i];
-      const std::string name = detail::checked_name("gradients", i, g.dtype);
-      const bool is_in_place =
-          g.destination == nullptr || (g.destination == g.data && g.dtype == dtype_code::fp32);
-      ranges.add(name, ".data", g.data, g.size, g.dtype);
-      if (!is_in_place) ranges.add(name, ".destination", g.destination, g.size, dtype_code::fp32);
-      if (is_in_place && !in_place_) in_place_ = i;
-      if (is_in_place && g.dtype == dtype_code::fp16 && !fp16_in_place_) fp16_in_place_ = i;
-      void* const to = is_in_place ? g.data : g.destination;
-      const detail::TypedPiece whole{static_cast<const unsigned char*>(g.data),
-                                     static_cast<unsigned char*>(to), g.size, g.dtype,
-                                     is_in_place ? g.dtype : dtype_code::fp32};
-      // The groups of ops/run.hpp: neighbours of one dtype, or a piece of a longer tensor.
-      const bool is_long = g.size > detail::group_size;
-      if (i > 0 && g.dtype != gradients[i - 1].dtype) room = 0;
-      if (!is_long && g.size > room) {
-        groups.push_back({whole.cut(0, 0), static_cast<unsigned>(pieces.size()), 0});
-        room = detail::group_size;
-      }
-      room = is_long ? 0 : room - g.size;
-      for (std::size_t at = 0; at < g.size; at += detail::squares_per_sum) {
-        if (is_long && at % detail::group_size == 0)
-          groups.push_back({whole.cut(at, detail::group_size), 0, 0});
-        if (!is_long) pieces.push_back(whole.cut(at, detail::squares_per_sum));
-        ++groups.back().count;
-      }
+    detail::Groups groups[3];  // those of `measure`, before and after `unscale`, and of `unscale`
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const Gradient& g = all_[i];
+      const dtype_code to = result_dtype(g);
+      const auto first = static_cast<unsigned>(pieces.size());
+      firsts_.push_back(first);
+      if (is_in_place(g) && !in_place_) in_place_ = i;
+      if (is_in_place(g) && g.dtype == dtype_code::fp16 && !fp16_in_place_) fp16_in_place_ = i;
+      groups[0].add({g.dtype, g.dtype}, g.size, first);
+      groups[1].add({to, to}, g.size, first);
+      groups[2].add({g.dtype, to}, g.size, first);
+      detail::for_each_piece(
+          g, result(g), to, static_cast<unsigned>(i),
+          g.size > detail::group_size ? detail::group_size : detail::squares_per_sum,
+          [&](const detail::TypedPiece& piece) { pieces.push_back(piece); });
     }
-    groups_ = detail::copied(groups.size(), groups.data());
+    firsts_.push_back(static_cast<unsigned>(pieces.size()));
     pieces_ = detail::copied(pieces.size(), pieces.data());
-    sums_ = detail::copied(groups.size(), std::vector<double>(groups.size()).data());
-    list_ = {groups_.get(), pieces_.get(), sums_.get(), static_cast<unsigned>(groups.size())};
+    std::vector<detail::BlockWork> sorted;
+    for (detail::Groups& each : groups) {
+      const std::vector<detail::BlockWork> of_list = std::move(each).sorted();
+      sorted.insert(sorted.end(), of_list.begin(), of_list.end());
+      n_groups_[&each - groups] = static_cast<unsigned>(of_list.size());
+    }
+    groups_ = detail::copied(sorted.size(), sorted.data());
+    const std::vector<double> sums(std::max(n_groups_[0], n_groups_[1]));
+    sums_ = detail::copied(sums.size(), sums.data());
   }
+  /// From now on in the stream's order, the same number of gradients of the same sizes and dtypes
+  /// at other addresses, with destinations if they had some. Launches one kernel for 160 gradients
+  /// and does not wait. Throws std::invalid_argument if sizes or dtypes differ, and as the
+  /// constructor does; std::logic_error if a step has measured the list and has not ended, or has
+  /// unscaled it and results would move.
+  void assign(const std::vector<Gradient>& gradients, cudaStream_t stream);
 
  private:
   template <class Policy>
   friend class Scaler;
 
+  static bool is_in_place(const Gradient& g) {
+    return g.destination == nullptr || (g.destination == g.data && g.dtype == dtype_code::fp32);
+  }
+  static void* result(const Gradient& g) { return is_in_place(g) ? g.data : g.destination; }
+  static dtype_code result_dtype(const Gradient& g) {
+    return is_in_place(g) ? g.dtype : dtype_code::fp32;
+  }
+  static void check(const std::vector<Gradient>& gradients) {
+    detail::Ranges ranges;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const Gradient& g = gradients[i];
+      const std::string name = detail::checked_name("gradients", i, g.dtype);
+      ranges.add(name, ".data", g.data, g.size, g.dtype);
+      if (!is_in_place(g))
+        ranges.add(name, ".destination", g.destination, g.size, dtype_code::fp32);
+    }
+  }
+  /// Number 0: as gradients; 1: as results; 2: for `unscale`.
+  [[nodiscard]] detail::List list(int number) const {
+    const auto* first = groups_.get();
+    for (int i = 0; i < number; ++i) first += n_groups_[i];
+    return {first, pieces_.get(), sums_.get(), n_groups_[number], 0, number == 0};
+  }
+
   detail::Home home_;
   mutable detail::Use use_;  // the last one
-  detail::Memory<detail::BlockWork> groups_;
+  std::vector<Gradient> all_;
+  std::vector<unsigned> firsts_;  // the first piece of each, and the number of all
   detail::Memory<detail::TypedPiece> pieces_;
+  detail::Memory<detail::BlockWork> groups_;
+  unsigned n_groups_[3] = {};
   detail::Memory<double> sums_;
-  detail::List list_;
   std::optional<std::size_t> in_place_, fp16_in_place_;  // the first ones
 };
 }  // namespace gpu

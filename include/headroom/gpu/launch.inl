@@ -60,14 +60,14 @@ void Scaler<Policy>::measure(const Gradients& gradients, cudaStream_t stream) {
   detail::Use use = use_of(gradients, "measure");
   if (use.is_measured) refuse("measure", "measured in this step");
   if (measured_.n_groups != 0) total(stream);
-  detail::List list = gradients.list_;
-  list.carries_scale = !use.is_unscaled;
+  detail::List list = gradients.list(use.is_unscaled ? 1 : 0);
+  list.n_before = use.n_before;
   detail::launch("measure_kernel", detail::measure_kernel<>, list.n_groups,
                  list.n_groups < detail::few_groups ? detail::most_threads : detail::few_threads,
                  stream, list, &state_->now);
   measured_ = list;
-  is_begun_ = is_measured_ = use.is_measured = true;
-  gradients.use_ = use;
+  is_measured_ = use.is_measured = true;
+  note(use, gradients);
 }
 template <class Policy>
 void Scaler<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t stream, bool adds) {
@@ -75,13 +75,14 @@ void Scaler<Policy>::launch_unscale(const Gradients& gradients, cudaStream_t str
   detail::Use use = use_of(gradients, verb);
   if (use.is_unscaled && !adds) refuse(verb, "unscaled in this step");
   if (use.is_unscaled && use.is_measured) refuse(verb, "unscaled and measured in this step");
-  const unsigned n = gradients.list_.n_groups;
+  detail::List list = gradients.list(2);
+  list.n_before = use.n_before;
   detail::launch("unscale_kernel",
                  adds ? detail::unscale_kernel<true> : detail::unscale_kernel<false>,
-                 dim3(n, n < detail::few_groups ? detail::sharing : 1), detail::threads, stream,
-                 gradients.list_, &state_->now);
-  is_begun_ = use.is_unscaled = true;
-  gradients.use_ = use;
+                 dim3(list.n_groups, list.n_groups < detail::few_groups ? detail::sharing : 1),
+                 detail::threads, stream, list, &state_->now);
+  use.is_unscaled = true;
+  note(use, gradients);
 }
 template <class Policy>
 void Scaler<Policy>::total(cudaStream_t stream, int replicas) {

@@ -1,4 +1,4 @@
-// kernel/measure.inl, with two of its 64 sums in each thread of a warp.
+// kernel/measure.inl, with one or two of its 64 sums for each byte that a thread loads at once.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu::detail {
@@ -15,129 +15,231 @@ __device__ Compute plus_square(Compute sum, Compute value) {
     return add(sum, mul(value, value));
   }
 }
-/// Adds to each thread's value those of the threads `first`, first / 2, … `last` after it.
 template <class Compute>
-__device__ void fold(Compute& value, int first, int last) {
-  for (int step = first; step >= last; step /= 2)
-    value = add(value, static_cast<Compute>(__shfl_down_sync(0xFFFFFFFFU, value, step)));
+__device__ Compute plus_other(Compute value, unsigned lane_mask) {
+  return add(value, static_cast<Compute>(
+                        __shfl_xor_sync(0xFFFFFFFFU, value, static_cast<int>(lane_mask))));
 }
-/// The elements of a piece that a thread of a warp squares.
+/// Reads 16 bytes that are read once, `offset` bytes behind `from`.
+template <int offset>
+__device__ Words<16> read_once(const void* from) {
+#if defined(__CUDA_ARCH__)
+  Words<16> result;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4 + %5];"
+      : "=r"(result.word[0]), "=r"(result.word[1]), "=r"(result.word[2]), "=r"(result.word[3])
+      : "l"(__cvta_generic_to_global(from)), "n"(offset));
+  return result;
+#else
+  return *reinterpret_cast<const Words<16>*>(static_cast<const unsigned char*>(from) + offset);
+#endif
+}
+/// The squares of a piece of up to `squares_per_sum` elements. 8, 16 or 32 threads, by the width of
+/// the elements, have one piece; a warp has 4, 2 or 1 pieces at once.
+///
+/// Each thread loads 16 bytes of each row of 64 elements: those at multiples of 16. If the piece
+/// begins between these, all rows begin `shift` elements before it, there is one row more, and the
+/// sums are turned by `shift` places. They are added in pairs, so the results are the same.
 template <class Format>
 struct Squares {
-  using Compute = compute_of<Format>;
   using Bits = bits_of<Format>;
-  using Pair = Pack<Format, 2>;
-  static constexpr int pairs_each = squares_per_sum / 64;
-  typename Pair::Raw pairs[pairs_each];
+  using Compute = compute_of<Format>;
+  static constexpr int lanes = 16 / sizeof(Bits);
+  static constexpr unsigned threads_each = 64 / lanes, at_once = 32 / threads_each;
+  static constexpr bool may_rescale =
+      std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>;
 
-  __device__ void load(const TypedPiece& piece) {
-    const auto* const from = reinterpret_cast<const Bits*>(piece.source) + threadIdx.x % 32 * 2;
-    const int left = static_cast<int>(piece.size) - static_cast<int>(threadIdx.x % 32 * 2);
-    if (piece.size == squares_per_sum && Pair::is_aligned(from)) {
+  TypedPiece piece;
+  unsigned place = threadIdx.x % threads_each;
+  const Bits* source = reinterpret_cast<const Bits*>(piece.source);
+  int shift = static_cast<int>(reinterpret_cast<std::uintptr_t>(source) % 16 / sizeof(Bits));
+  int begin = static_cast<int>(place) * lanes - shift;  // of the first row
+  Words<16> rows[9] = {};
+
+  __device__ Words<16> ends(int first) const {  // elements that exist, and zeros
+    Pack<Format, lanes> pack{};
 #pragma unroll
-      for (int k = 0; k < pairs_each; ++k) pairs[k] = Pair::raw(from + 64 * k);
-    } else {
+    for (int l = 0; l < lanes; ++l)
+      if (first + l >= 0 && first + l < static_cast<int>(piece.size))
+        pack.lane[l] = source[first + l];
+    return hd::bit_cast<Words<16>>(pack);
+  }
+  template <bool is_whole, int... i>
+  __device__ void load(std::integer_sequence<int, i...> = {}) {
+    constexpr int row_bytes = 64 * sizeof(Bits);
+    const int size = static_cast<int>(piece.size);
+    const auto has_all = [&](int first) {
+      return is_whole || (first >= 0 && first + lanes <= size);
+    };
+    ((has_all(begin + 64 * i) ? void(rows[i] = read_once<row_bytes * i>(source + begin)) : void()),
+     ...);
+    if (is_whole) return;
+    if (begin < 0 && size > 0) rows[0] = ends(begin);
+    const int last = (size - begin) / 64, first = begin + 64 * last;  // row with the end
+    if (first >= 0 && first < size && first + lanes > size) {
+      const Words<16> row = ends(first);
 #pragma unroll
-      for (int k = 0; k < pairs_each; ++k) {
-        Pair pair;
-        for (int l = 0; l < 2; ++l) pair.lane[l] = 64 * k + l < left ? from[64 * k + l] : Bits{0};
-        pairs[k] = hd::bit_cast<typename Pair::Raw>(pair);
-      }
+      for (int k = 0; k < 9; ++k)
+        if (k == last) rows[k] = row;
     }
   }
-  /// `sums` gets the 16 sums of the piece, or 0 and the sum of all rescaled squares behind them.
-  __device__ void sum(double* sums, MaxAbs* all) const {
-    const unsigned lane = threadIdx.x % 32;
-    Bits max_abs = 0;
+  template <int n, bool rescales>
+  __device__ void add_squares(Compute (&sums)[lanes], [[maybe_unused]] Compute power) const {
 #pragma unroll
-    for (int k = 0; k < pairs_each; ++k)
-      for (const Bits bits : hd::bit_cast<Pair>(pairs[k]).lane)
-        max_abs = hd::larger_of(max_abs, static_cast<Bits>(bits & Format::abs_mask));
+    for (int k = 0; k < n; ++k)
+#pragma unroll
+      for (int l = 0; l < lanes; ++l) {
+        Compute value = widen<Format>(element<Format>(rows[k], static_cast<unsigned>(l)));
+        if (rescales) value = mul(value, power);
+        sums[l] = plus_square<Format>(sums[l], value);
+      }
+  }
+  template <int n>
+  [[nodiscard]] __device__ Bits max_abs() const {
+    if constexpr (sizeof(Bits) == 8) {
+      Bits result = 0;
+#pragma unroll
+      for (int i = 0; i < n * lanes; ++i)
+        result =
+            hd::larger_of(result, element<Format>(rows[i / lanes], i % lanes) & Format::abs_mask);
+      return result;
+    } else {
+      std::uint32_t result = 0;
+#pragma unroll
+      for (int i = 0; i < n * 4; ++i)
+        result = largest_words<Format>(result, rows[i / 4].word[i % 4]);
+      return largest_in<Format>(result);
+    }
+  }
+  /// `row` gets the 16 sums of the piece; or zeros, and *rescaled the sum of all rescaled squares.
+  template <bool is_whole>
+  __device__ Bits sum(Compute* row, double* rescaled) const {
+    constexpr int n = is_whole ? 8 : 9;
+    const Bits largest = max_abs<n>();
     int exponent = 0;
-    if constexpr (std::is_same_v<Format, brain16> || std::is_same_v<Format, binary32>) {
+    if constexpr (may_rescale) {
       constexpr auto power = [](int e) {
         return static_cast<Bits>((e + Format::bias) << Format::mantissa_bits);
       };
       constexpr Bits most = power(most_exponent), least = power(least_exponent);
-      const auto of_piece = static_cast<Bits>(warp_max(static_cast<unsigned>(max_abs)));
+      unsigned of_piece = largest;
+#pragma unroll
+      for (unsigned step = threads_each / 2; step > 0; step /= 2)
+        of_piece = hd::larger_of(of_piece, static_cast<unsigned>(__shfl_xor_sync(
+                                               0xFFFFFFFFU, of_piece, static_cast<int>(step))));
       exponent = of_piece > most                      ? down_exponent
                  : of_piece != 0 && of_piece <= least ? up_exponent
                                                       : 0;
     }
-    const auto power = static_cast<Compute>(hd::power_of_two(exponent));
-    Compute even = 0, odd = 0;
+    Compute sums[lanes] = {};
+    const bool rescales = may_rescale && warp_any(exponent != 0);
+    if (rescales) {  // the other pieces by 1
+      add_squares<n, true>(sums, static_cast<Compute>(hd::power_of_two(exponent)));
+    } else {
+      add_squares<n, false>(sums, Compute{1});
+    }
 #pragma unroll
-    for (int k = 0; k < pairs_each; ++k) {
-      const Pair pair = hd::bit_cast<Pair>(pairs[k]);
-      Compute a = widen<Format>(pair.lane[0]), b = widen<Format>(pair.lane[1]);
-      if (exponent != 0) a = mul(a, power), b = mul(b, power);
-      even = plus_square<Format>(even, a);
-      odd = plus_square<Format>(odd, b);
+    for (int l = 0; l < lanes; ++l)
+      sums[l] = plus_other(plus_other(sums[l], threads_each / 2), threads_each / 4);
+    if (rescales) {
+      double all[lanes];
+#pragma unroll
+      for (int l = 0; l < lanes; ++l) all[l] = to_double(sums[l]);
+#pragma unroll
+      for (int step = 8; step >= 1; step /= 2)
+#pragma unroll
+        for (int l = 0; l < (step < lanes ? step : lanes); ++l)
+          all[l] = step < lanes ? add(all[l], all[(l + step) % lanes])
+                                : plus_other(all[l], static_cast<unsigned>(step / lanes));
+      if (exponent == 0) all[0] = 0.0;
+      if (piece.size != 0 && place == 0)
+        *rescaled = mul(
+            all[0],
+            hd::bit_cast<double>(static_cast<std::uint64_t>(binary64::bias - 2 * exponent) << 52));
+#pragma unroll
+      for (int l = 0; l < lanes; ++l)
+        if (exponent != 0) sums[l] = 0;
+    } else if (may_rescale && piece.size != 0 && place == 0) {
+      *rescaled = 0.0;
     }
-    fold(even, 16, 8);  // sum i + 32 to sum i, then i + 16 to i
-    fold(odd, 16, 8);
-    double low = to_double(even), high = to_double(odd), rescaled = 0.0;
-    if (exponent != 0) {  // in the whole warp
-      fold(low, 4, 1);
-      fold(high, 4, 1);
-      rescaled = mul(
-          add(low, high),
-          hd::bit_cast<double>(static_cast<std::uint64_t>(binary64::bias - 2 * exponent) << 52));
-      low = high = 0.0;
+    if (piece.size != 0 && place < threads_each / 4) {
+      if (is_whole)
+        store_sums(row + lanes * place, sums);
+      else
+        for (int l = 0; l < lanes; ++l) row[(begin + l) & 15] = sums[l];
     }
-    if (lane < 8) sums[2 * lane] = low, sums[2 * lane + 1] = high;
-    if (lane == 0) sums[16] = rescaled;
-    all->add<Format>(max_abs);
+    return largest;
+  }
+  static __device__ void store_sums(Compute* to, const Compute (&sums)[lanes]) {
+    constexpr int n = 16 / sizeof(Compute);
+#pragma unroll
+    for (int i = 0; i < lanes; i += n) {
+      struct alignas(16) Some {
+        Compute each[n];
+      } some;
+#pragma unroll
+      for (int k = 0; k < n; ++k) some.each[k] = sums[i + k];
+      *reinterpret_cast<Some*>(to + i) = some;
+    }
   }
 };
+/// All blocks of a group. Returns the largest magnitude of this thread's elements.
+template <class Format>
+__device__ bits_of<Format> sum_blocks(const List& list, const BlockWork& group,
+                                      const TypedPiece& head, double* memory, Sums* now,
+                                      double& sum) {
+  using S = Squares<Format>;
+  auto* const rows = reinterpret_cast<typename S::Compute*>(memory);
+  double* const rescaled = memory + std::size_t{most_blocks} * 16;
+  bits_of<Format> max_abs = 0;
+  const unsigned step = blockDim.x / S::threads_each;
+  for (unsigned first = 0; first < group.count; first += step) {
+    const unsigned i = first + threadIdx.x / S::threads_each;
+    const bool is_long = head.size > squares_per_sum;
+    TypedPiece piece = head;
+    if (!is_long && i < group.count) piece = piece_of(list, group.first + i);
+    if (is_long && i < group.count) piece = head.cut(i * squares_per_sum, squares_per_sum);
+    if (i >= group.count) piece.size = 0;
+    S squares{piece};
+    bits_of<Format> here;
+    if (!warp_any(piece.size != squares_per_sum || squares.shift != 0)) {
+      squares.template load<true>(std::make_integer_sequence<int, 8>());
+      here = squares.template sum<true>(rows + 16 * i, rescaled + i);
+    } else {
+      squares.template load<false>(std::make_integer_sequence<int, 9>());
+      here = squares.template sum<false>(rows + 16 * i, rescaled + i);
+    }
+    if (here >= Format::infinity_bits) note_overflow(list, piece, now);
+    max_abs = hd::larger_of(max_abs, here);
+  }
+  __syncthreads();
+  if (threadIdx.x < 16) {
+#pragma unroll 16
+    for (unsigned i = 0; i < group.count; ++i)
+      sum = add(sum, to_double(rows[16 * i + threadIdx.x]));
+  } else if (S::may_rescale && threadIdx.x == 16) {
+#pragma unroll 16
+    for (unsigned i = 0; i < group.count; ++i) sum = add(sum, rescaled[i]);
+  }
+  return max_abs;
+}
 /// Blocks may have any number of warps.
 template <class = void>
 __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sums* now) {
-  constexpr unsigned at_once = group_size / squares_per_sum;
   // g++ 12 takes an array that only a lambda uses for unused
-  [[maybe_unused]] __shared__ double of_pieces[at_once][17];
+  [[maybe_unused]] alignas(16) __shared__ double memory[most_blocks * 17];
   const BlockWork group = list.groups[blockIdx.x];
-  const unsigned warps = blockDim.x / 32;
+  const TypedPiece head = piece_of(list, group.first);
   MaxAbs max_abs;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
-  for (unsigned first = 0; first < group.count; first += at_once) {
-    const unsigned n = hd::smaller_of(group.count - first, at_once);
-    const auto piece_of = [&](unsigned i) {
-      TypedPiece piece =
-          group.piece.size == 0
-              ? list.pieces[group.first + first + i]
-              : group.piece.cut(std::size_t{first + i} * squares_per_sum, squares_per_sum);
-      if (!list.carries_scale) piece.source = piece.destination, piece.from = piece.to;
-      return piece;
-    };
-    for (unsigned i = threadIdx.x / 32; i < n;) {
-      const TypedPiece piece = piece_of(i),
-                       next = i + warps < n ? piece_of(i + warps) : TypedPiece{};
-      // Loads both, to wait once
-      const bool is_pair = next.from == piece.from && TypedPiece::bytes_of(piece.from) == 2;
-      with_format(piece.from, [&](auto format) {
-        using Format = decltype(format);
-        Squares<Format> squares[sizeof(bits_of<Format>) == 2 ? 2 : 1];
-        squares[0].load(piece);
-        if constexpr (sizeof(bits_of<Format>) == 2) {
-          if (is_pair) squares[1].load(next);
-          if (is_pair) squares[1].sum(of_pieces[i + warps], &max_abs);
-        }
-        squares[0].sum(of_pieces[i], &max_abs);
-      });
-      i += is_pair ? 2 * warps : warps;
-    }
-    __syncthreads();
-    if (threadIdx.x < 17) {
-#pragma unroll 16
-      for (unsigned i = 0; i < n; ++i) sum = add(sum, of_pieces[i][threadIdx.x]);
-    }
-    __syncthreads();
-  }
+  with_format(head.from, [&](auto format) {
+    using Format = decltype(format);
+    max_abs.add<Format>(sum_blocks<Format>(list, group, head, memory, now, sum));
+  });
   if (threadIdx.x < 32) {
     const double rescaled = __shfl_sync(0xFFFFFFFFU, sum, 16);
-    fold(sum, 8, 1);
-    if (threadIdx.x == 0) list.sums[blockIdx.x] = add(sum, rescaled);
+#pragma unroll
+    for (unsigned step = 8; step > 0; step /= 2) sum = plus_other(sum, step);
+    if (threadIdx.x == 0) list.sums[group.number] = add(sum, rescaled);
   }
   add_max_abs(max_abs, divisor_of(list, *now), now);
 }

@@ -9,6 +9,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -47,6 +48,9 @@ struct Snapshot {
   bool skipped = false;     ///< the last step
   long long steps = 0;      ///< all, skipped ones included
   long long skips = 0;      ///< the skipped ones
+  /// The first gradient of the last step that had an Inf or NaN: its index in its list, after those
+  /// of the lists that the step used before. -1: none had, or those of another rank
+  long long first_overflow = -1;
 };
 
 namespace detail {
@@ -55,6 +59,7 @@ struct Sums {
   float inf_elsewhere = 0.0F;
   unsigned long long max_abs = 0;  // unscaled: the bits of a double, which order as magnitudes do
   double sum_of_squares = 0.0;     // unscaled; without the list that was measured last
+  unsigned overflow = 0;           // the largest ~index of a tensor with Inf or NaN; 0: none
 };
 template <class Policy>
 struct State {
@@ -95,9 +100,9 @@ class Scaler {
   [[nodiscard]] unsigned long long* max_abs() const { return &state_->now.max_abs; }
 
   /// Reads the largest magnitude and the norm, with the bits of headroom::measure. After `unscale`
-  /// or `accumulate` of the list in this step it reads what they wrote; the last bits of the norm
-  /// may differ if the list has several dtypes. Otherwise it reads gradients that carry the loss
-  /// scale, and divides by it. One launch, two if this step has measured another list.
+  /// or `accumulate` of the list in this step it reads what they wrote. Otherwise it reads
+  /// gradients that carry the loss scale, and divides by it. One launch, two if this step has
+  /// measured another list.
   void measure(const Gradients& gradients, cudaStream_t stream);
   void measure(const Gradients&&, cudaStream_t) = delete;  ///< a list lives until `update`
   /// Divides by the loss scale, into the destinations or in place, with the bits of
@@ -181,14 +186,20 @@ class Scaler {
   [[nodiscard]] detail::Use use_of(const Gradients& gradients, const char* verb) const {
     home_.check_current(verb);
     gradients.home_.check_current(verb, "the list");
-    const std::shared_ptr<const long long> user = gradients.use_.ended_steps.lock();
-    if (user == nullptr || *user != gradients.use_.step) return {ended_steps_, *ended_steps_};
-    if (user != ended_steps_) refuse(verb, "used in a step of another Scaler");
-    return gradients.use_;
+    const detail::Use& last = gradients.use_;
+    if (!last.is_open()) return {ended_steps_, *ended_steps_, n_tensors_};
+    if (last.ended_steps.lock() != ended_steps_) refuse(verb, "used in a step of another Scaler");
+    return last;
+  }
+  void note(const detail::Use& use, const Gradients& gradients) {
+    gradients.use_ = use;
+    n_tensors_ = std::max(n_tensors_, use.n_before + static_cast<unsigned>(gradients.all_.size()));
+    is_begun_ = true;
   }
   void begin_step() {
     ++*ended_steps_;
     measured_ = {};
+    n_tensors_ = 0;
     is_begun_ = is_measured_ = false;
   }
   [[nodiscard]] bool has_arrived() const {
@@ -205,7 +216,8 @@ class Scaler {
   std::unique_ptr<State, detail::Destroy<&cudaFreeHost>> fetched_;
   std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, detail::Destroy<&cudaEventDestroy>> arrived_;
   bool is_fetching_ = false;
-  detail::List measured_;  // last; its sums are still to be added up
+  detail::List measured_;   // last; its sums are still to be added up
+  unsigned n_tensors_ = 0;  // of the lists that this step has used
   bool is_begun_ = false, is_measured_ = false;
 };
 }  // namespace gpu
