@@ -4,6 +4,7 @@
 #include <headroom/headroom.hpp>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -338,6 +339,153 @@ TEST_CASE("gpu: what no kernel can use, or two would write, is refused by its na
   shim::strange_memory = {};
 }
 
+TEST_CASE("gpu: assign gives a list other addresses, in the order of the stream") {
+  std::mt19937 random(9);
+  const auto filled = [&](std::size_t n) {
+    std::vector<half> values(n);
+    for (half& x : values) x = half(static_cast<float>(random() % 4096));
+    return values;
+  };
+  const std::vector<std::size_t> sizes = {70000, 3, 0, 65536, 65537, 700, 1};
+  std::vector<std::vector<half>> before, after;
+  std::vector<std::vector<float>> sums;
+  std::vector<gpu::Gradient> old_list, new_list;
+  for (int i = 0; i < 170; ++i) {  // more than one kernel moves
+    const std::size_t n = i < 7 ? sizes[static_cast<std::size_t>(i)] : 1;
+    before.push_back(filled(n));
+    after.push_back(filled(n));
+    sums.emplace_back(n);
+    float* const sum = i % 2 == 0 ? nullptr : sums.back().data();
+    old_list.emplace_back(before.back().data(), n, dtype_code::fp16, sum);
+    new_list.emplace_back(after.back().data(), n, dtype_code::fp16, sum);
+  }
+  gpu::Gradients list(old_list);
+  Scaler scaler = make();
+  cudaGraph_t graph{};
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  scaler.measure(list, stream);
+  scaler.update(stream);
+  cudaStreamEndCapture(stream, &graph);
+  const auto norm = [&](const std::vector<std::vector<half>>& values) {
+    cudaGraphLaunch(graph, stream);
+    const auto last = scaler.read(stream);
+    return last.report.norm == measure(values).norm / static_cast<double>(last.loss_scale);
+  };
+  CHECK(norm(before));
+  CHECK(launches_of([&] { list.assign(new_list, stream); }) == 2);
+  CHECK(norm(after));
+  list.assign(old_list, stream);
+  CHECK(norm(before));
+
+  const auto message = [&](auto change) {
+    std::vector<gpu::Gradient> bad = new_list;
+    change(bad);
+    std::string text;
+    CHECK(launches_of([&] { text = MESSAGE_OF(list.assign(bad, stream)); }) == 0);
+    return text;
+  };
+  CHECK(message([](auto& bad) { bad.pop_back(); }) ==
+        "headroom: assign: 169 gradients, but the list has 170");
+  CHECK(message([](auto& bad) { bad[1].size = 2; }) ==
+        "headroom: assign: gradients[1] has another size");
+  CHECK(message([](auto& bad) { bad[3].dtype = dtype_code::bf16; }) ==
+        "headroom: assign: gradients[3] has another dtype");
+  CHECK(message([](auto& bad) { bad[1].destination = nullptr; }) ==
+        "headroom: assign: gradients[1] has another kind of destination");
+  CHECK(message([](auto& bad) { bad[5].data = bad[4].data; }) ==
+        "headroom: gradients[4].data and gradients[5].data overlap; list each tensor once, with "
+        "its own destination");
+  CHECK(norm(before));
+  cudaGraphDestroy(graph);
+}
+
+TEST_CASE("gpu: assign between the micro-batches of a step; not after measure, nor of results") {
+  std::vector<half> first(5, half(1024.0F)), second(5, half(2048.0F));
+  std::vector<float> sums(5), others(5);
+  gpu::Gradients list({{first.data(), 5, dtype_code::fp16, sums.data()}});
+  const std::vector<gpu::Gradient> next = {{second.data(), 5, dtype_code::fp16, sums.data()}};
+  Scaler scaler = make();
+  scaler.accumulate(list, stream);
+  list.assign(next, stream);
+  scaler.accumulate(list, stream);
+  CHECK(sums[0] == 3.0F);
+  CHECK(logic_error_of([&] {
+          list.assign({{first.data(), 5, dtype_code::fp16, others.data()}}, stream);
+        }) ==
+        "headroom: assign: these gradients were unscaled to other addresses in this step; "
+        "call update to end that step, or abandon to give it up");
+  scaler.measure(list, stream);
+  CHECK(logic_error_of([&] { list.assign(next, stream); }) ==
+        "headroom: assign: these gradients were measured in this step; call update to end that "
+        "step, or abandon to give it up");
+  scaler.update(stream);
+  list.assign({{first.data(), 5, dtype_code::fp16, others.data()}}, stream);
+  scaler.unscale(list, stream);
+  CHECK(others[4] == 1.0F);
+  scaler.abandon(stream);
+  list.assign(next, stream);
+  shim::next_error = cudaErrorInvalidValue;
+  shim::calls_before_error = 0;
+  CHECK_THROWS_AS(list.assign(next, stream), std::runtime_error);
+  shim::device = 1;
+  CHECK_FALSE(logic_error_of([&] { list.assign(next, stream); }).empty());
+  shim::device = 0;
+}
+
+TEST_CASE("gpu: a snapshot names the first gradient that overflowed") {
+  constexpr std::size_t n = 9;
+  const std::size_t sizes[n] = {5, 70000, 0, 513, 131072, 1, 1, 600, 2};
+  const float inf = std::numeric_limits<float>::infinity();
+  std::mt19937 random(4);
+  for (int run = 0; run < 60; ++run) {
+    std::vector<std::vector<float>> floats, sums;
+    std::vector<std::vector<half>> halves;
+    std::vector<gpu::Gradient> list;
+    const bool adds = run % 3 == 2;
+    for (std::size_t i = 0; i < n; ++i) {
+      floats.emplace_back(sizes[i] + 1, 1.0F);
+      halves.emplace_back(sizes[i] + 1, half(1.0F));
+      sums.emplace_back(sizes[i] + 1, 1.0F);
+      const std::size_t shift = random() % 2;
+      if (random() % 2 == 0 && !adds)
+        list.emplace_back(floats[i].data() + shift, sizes[i]);
+      else
+        list.emplace_back(halves[i].data() + shift, sizes[i], dtype_code::fp16,
+                          sums[i].data() + shift);
+    }
+    long long expected = -1;
+    for (int bad = static_cast<int>(random() % 3); bad > 0; --bad) {
+      const std::size_t i = random() % n;
+      if (sizes[i] == 0) continue;
+      const std::size_t at = random() % sizes[i];
+      if (list[i].dtype == dtype_code::fp16) static_cast<half*>(list[i].data)[at] = half(inf);
+      if (list[i].dtype == dtype_code::fp32) static_cast<float*>(list[i].data)[at] = std::nanf("");
+      expected = expected < 0 || static_cast<long long>(i) < expected ? static_cast<long long>(i)
+                                                                      : expected;
+    }
+    const gpu::Gradients other({{floats[2].data(), 1}}), gradients(list);
+    gpu::Scaler<ConstantLossScale> scaler(ConstantLossScale(run % 2 == 0 ? 1024.0F : 1000.0F));
+    const bool is_second = run % 4 == 3;  // list of the step
+    if (is_second) scaler.measure(other, stream);
+    if (run % 3 == 0) scaler.measure(gradients, stream);
+    if (run % 3 == 1) scaler.unscale(gradients, stream);
+    if (adds) scaler.accumulate(gradients, stream);
+    scaler.update(stream);
+    const auto last = scaler.read(stream);
+    REQUIRE(last.skipped == (expected >= 0));
+    REQUIRE(last.first_overflow == (expected >= 0 && is_second ? expected + 1 : expected));
+  }
+  Lists lists;
+  Scaler scaler = make();
+  lists.a[0] = inf;
+  scaler.measure(lists.of_a, stream);
+  scaler.abandon(stream);
+  scaler.measure(lists.of_b, stream);
+  *scaler.inf_elsewhere() = 1.0F;
+  scaler.update(stream);
+  CHECK((scaler.read(stream).skipped && scaler.read(stream).first_overflow == -1));
+}
+
 TEST_CASE("gpu: lists and scalers are used with their device") {
   Lists lists;
   Scaler scaler = make();
@@ -523,7 +671,8 @@ TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks n
     shim::next_error = cudaErrorMemoryAllocation;
     shim::calls_before_error = i;
     try {
-      const gpu::Gradients gradients({{values.data(), 4}});
+      gpu::Gradients gradients({{values.data(), 4}});
+      gradients.assign({{values.data(), 4}}, stream);
       const gpu::Gradients into({{values.data(), 2, values.data() + 2}});
       Scaler scaler = make();
       scaler.measure(gradients, stream);
@@ -543,11 +692,12 @@ TEST_CASE("gpu: a failed call of CUDA is an exception that names it, and leaks n
     if (std::exchange(shim::next_error, cudaSuccess) != cudaSuccess) break;
   }
   std::set<std::string> expected;
-  for (const char* call : {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost",
-                           "cudaEventCreateWithFlags", "try_kernel", "measure_kernel",
-                           "total_kernel", "unscale_kernel", "update_kernel", "cudaMemcpyAsync",
-                           "cudaEventRecord", "cudaEventQuery", "cudaEventSynchronize",
-                           "cudaPointerGetAttributes", "cudaFuncGetAttributes", "cudaMemsetAsync"})
+  for (const char* call :
+       {"cudaMalloc", "cudaMemcpy", "cudaStreamSynchronize", "cudaMallocHost",
+        "cudaEventCreateWithFlags", "try_kernel", "measure_kernel", "total_kernel",
+        "unscale_kernel", "update_kernel", "cudaMemcpyAsync", "cudaEventRecord", "cudaEventQuery",
+        "cudaEventSynchronize", "cudaPointerGetAttributes", "cudaFuncGetAttributes",
+        "cudaMemsetAsync", "assign_kernel"})
     expected.insert("headroom: " + std::string(call) + ": out of memory");
   CHECK(messages == expected);
 }

@@ -197,22 +197,33 @@ class Groups {
 struct Ranges {
   struct Range {
     std::uintptr_t begin, end;
-    std::string name;
+    std::size_t index;
+    const char* member;
     // Those that overlap are equivalent
     bool operator<(const Range& other) const { return end <= other.begin; }
   };
-  Home home;
-  std::set<Range> all;
+  const char* list;
+  Home home{};
+  std::set<Range> all{};
 
-  void add(const std::string& owner, const char* member, const void* first, std::size_t size,
+  [[nodiscard]] std::string name(const Range& range) const {
+    return hd::concat({list, "[", std::to_string(range.index), "]", range.member});
+  }
+  void check_dtype(std::size_t i, dtype_code dtype) const {
+    const int index = hd::dtype_index(dtype);
+    if (index < 0 || index > hd::dtype_index(dtype_code::fp64))
+      hd::throw_invalid_argument(
+          {name({0, 0, i, ".dtype"}), " is none of fp16, bf16, fp32 and fp64"});
+  }
+  void add(std::size_t i, const char* member, const void* first, std::size_t size,
            dtype_code dtype) {
     const auto begin = reinterpret_cast<std::uintptr_t>(first);
     const std::size_t bytes = TypedPiece::bytes_of(dtype);
     if (size == 0) return;
-    const std::string name = hd::concat({owner, member});
+    const Range range{begin, begin + size * bytes, i, member};
     if (begin == 0 || begin % bytes != 0)
       hd::throw_invalid_argument(
-          {name, begin == 0 ? " is null" : " is not aligned to the size of its elements"});
+          {name(range), begin == 0 ? " is null" : " is not aligned to the size of its elements"});
     cudaPointerAttributes memory{};
     int is_reached = 1;
     check("cudaPointerGetAttributes", cudaPointerGetAttributes(&memory, first));
@@ -224,22 +235,13 @@ struct Ranges {
             cudaDeviceCanAccessPeer(&is_reached, home.device, memory.device));
     if (is_reached == 0)
       hd::throw_invalid_argument(
-          {name, " is memory that device ", std::to_string(home.device),
+          {name(range), " is memory that device ", std::to_string(home.device),
            " cannot access: of the host and not registered, or of another device"});
-    const auto [other, is_new] = all.insert({begin, begin + size * bytes, name});
-    if (!is_new)
-      hd::throw_invalid_argument({other->name, " and ", name,
+    if (const auto [other, is_new] = all.insert(range); !is_new)
+      hd::throw_invalid_argument({name(*other), " and ", name(range),
                                   " overlap; list each tensor once, with its own destination"});
   }
 };
-/// The name of a gradient or tensor, whose dtype must be one of the four.
-inline std::string checked_name(const char* list, std::size_t i, dtype_code dtype) {
-  std::string name = hd::concat({list, "[", std::to_string(i), "]"});
-  const int index = hd::dtype_index(dtype);
-  if (index < 0 || index > hd::dtype_index(dtype_code::fp64))
-    hd::throw_invalid_argument({name, ".dtype is none of fp16, bf16, fp32 and fp64"});
-  return name;
-}
 /// What a step of a Scaler has done to a list.
 struct Use {
   std::weak_ptr<const long long> ended_steps;  // of the Scaler, while it lives
@@ -292,11 +294,11 @@ class Gradients {
     const std::vector<double> sums(std::max(n_groups_[0], n_groups_[1]));
     sums_ = detail::copied(sums.size(), sums.data());
   }
-  /// From now on in the stream's order, the same number of gradients of the same sizes and dtypes
-  /// at other addresses, with destinations if they had some. Launches one kernel for 160 gradients
-  /// and does not wait. Throws std::invalid_argument if sizes or dtypes differ, and as the
-  /// constructor does; std::logic_error if a step has measured the list and has not ended, or has
-  /// unscaled it and results would move.
+  /// Gives the gradients other addresses, from now on in the stream's order. Only launches, one
+  /// kernel for 160 gradients. Call it between launches of a graph, not while one is captured.
+  /// Throws std::invalid_argument if the number, a size or a dtype differs, if a destination is new
+  /// or missing, and as the constructor does; std::logic_error if a step that has not ended has
+  /// measured the list, or has unscaled it to other addresses.
   void assign(const std::vector<Gradient>& gradients, cudaStream_t stream);
 
  private:
@@ -311,13 +313,12 @@ class Gradients {
     return is_in_place(g) ? g.dtype : dtype_code::fp32;
   }
   static void check(const std::vector<Gradient>& gradients) {
-    detail::Ranges ranges;
+    detail::Ranges ranges{"gradients"};
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Gradient& g = gradients[i];
-      const std::string name = detail::checked_name("gradients", i, g.dtype);
-      ranges.add(name, ".data", g.data, g.size, g.dtype);
-      if (!is_in_place(g))
-        ranges.add(name, ".destination", g.destination, g.size, dtype_code::fp32);
+      ranges.check_dtype(i, g.dtype);
+      ranges.add(i, ".data", g.data, g.size, g.dtype);
+      if (!is_in_place(g)) ranges.add(i, ".destination", g.destination, g.size, dtype_code::fp32);
     }
   }
   /// Number 0: as gradients; 1: as results; 2: for `unscale`.

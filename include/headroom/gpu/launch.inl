@@ -25,11 +25,67 @@ void load(Kernels*... kernels) {
   cudaFuncAttributes unused{};
   (check("cudaFuncGetAttributes", cudaFuncGetAttributes(&unused, kernels)), ...);
 }
+
+/// Gradients with other addresses, as many as a kernel may have as a parameter.
+struct Moves {
+  static constexpr unsigned most = 160;
+  struct {
+    void *source, *destination;
+    unsigned first, count;  // pieces
+  } each[most];
+};
+template <class = void>
+__global__ void assign_kernel(TypedPiece* pieces, Moves moves) {
+  const auto& move = moves.each[blockIdx.x];
+  TypedPiece* const own = pieces + move.first;
+  const std::size_t step = own->size > squares_per_sum ? group_size : squares_per_sum;
+  for (unsigned i = threadIdx.x; i < move.count; i += few_threads) {
+    own[i].source = static_cast<unsigned char*>(move.source);
+    own[i].destination = static_cast<unsigned char*>(move.destination);
+    own[i] = TypedPiece::moved(own[i], step * i);
+  }
+}
 }  // namespace detail
+
+// Also for .cpp files, as an instantiation of a template
+[[gnu::used]] inline void Gradients::assign(const std::vector<Gradient>& gradients,
+                                            cudaStream_t stream) {
+  home_.check_current("assign", "the list");
+  const auto refuse = [](std::size_t i, const char* what) {
+    hd::throw_invalid_argument({"assign: gradients[", std::to_string(i), "] has another ", what});
+  };
+  if (gradients.size() != all_.size())
+    hd::throw_invalid_argument({"assign: ", std::to_string(gradients.size()),
+                                " gradients, but the list has ", std::to_string(all_.size())});
+  bool moves_results = false;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    if (gradients[i].size != all_[i].size) refuse(i, "size");
+    if (gradients[i].dtype != all_[i].dtype) refuse(i, "dtype");
+    if (is_in_place(gradients[i]) != is_in_place(all_[i])) refuse(i, "kind of destination");
+    moves_results = moves_results || result(gradients[i]) != result(all_[i]);
+  }
+  check(gradients);
+  if (use_.is_open() && (use_.is_measured || moves_results))
+    hd::throw_logic_error(
+        {"assign: these gradients were ",
+         use_.is_measured ? "measured" : "unscaled to other addresses",
+         " in this step; call update to end that step, or abandon to give it up"});
+  for (std::size_t i = 0; i < all_.size();) {
+    detail::Moves moves;
+    unsigned n = 0;
+    for (; i < all_.size() && n < detail::Moves::most; ++i)
+      if (all_[i].size != 0)
+        moves.each[n++] = {gradients[i].data, result(gradients[i]), firsts_[i],
+                           firsts_[i + 1] - firsts_[i]};
+    detail::launch("assign_kernel", detail::assign_kernel<>, n, detail::few_threads, stream,
+                   pieces_.get(), moves);
+  }
+  all_ = gradients;
+}
 
 template <class Policy>
 Scaler<Policy>::Scaler(const Policy& policy) {
-  detail::load(detail::measure_kernel<>, detail::unscale_kernel<false>,
+  detail::load(detail::assign_kernel<>, detail::measure_kernel<>, detail::unscale_kernel<false>,
                detail::unscale_kernel<true>, detail::total_kernel<>, detail::update_kernel<Policy>);
   constexpr unsigned n = 40;
   std::vector<float> scales(n);
