@@ -183,8 +183,15 @@ void compare(const std::string& name, const std::vector<Shape>& shapes, float sc
     if (adds) scaler.accumulate(gradients, nullptr);
     if (!adds) scaler.unscale<headroom::allow_fp16_gradients>(gradients, nullptr);
   }
+  const headroom::GradientNorm results = on_cpu('r', twins.here, 1.0F);
+  scaler.measure(gradients, nullptr);  // what was stored
   scaler.update(nullptr);
-  check_report(adds ? "accumulate" : "unscale", report);
+  const bool is_finite = report.finite && results.finite;
+  report = is_finite ? headroom::GradientNorm{{true, std::max(report.max_abs, results.max_abs)},
+                                              results.norm}
+                     : hd::overflow();
+  const auto [stored, unused] = check_report(adds ? "accumulate" : "unscale", report);
+  expect(same(stored.norm, report.norm), name + ": norm of the results");
   const std::size_t n = twins.differences();
   expect(n == 0, name + ": " + std::to_string(n) + " bytes differ");
 }
