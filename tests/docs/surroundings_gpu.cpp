@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <headroom/observe/history.hpp>
 #include <headroom/state/text.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -86,6 +88,41 @@ int main() {
   const int steps = 50;
 #include BLOCK
   return is_learnt(weights, n) && scaler.read(stream).report.norm < 0.1 ? 0 : 1;
+}
+
+//// gpu_history
+
+int main() {
+  const cudaStream_t stream{};
+  std::vector<float> a(3), b(700);
+  const std::vector<std::string> names = {"embedding", "head"};
+  const headroom::gpu::Gradients grads({{a.data(), a.size()}, {b.data(), b.size()}});
+  headroom::gpu::Scaler<> scaler;
+  headroom::History history;
+  for (int step = 0; step < 3; ++step) {
+    b[600] = step == 1 ? 1e38F * 10.0F : 1.0F;
+    scaler.measure(grads, stream);
+    scaler.update(stream);
+#include BLOCK
+  }
+  const bool is_second = history.size() == 2 && history[1].nonfinite.path == "head";
+  return is_second && history[0].nonfinite.path.empty() ? 0 : 1;
+}
+
+//// gpu_assign
+using Network = std::vector<float>;
+static std::vector<headroom::gpu::Gradient> gradients_of(Network& network) {
+  return {{network.data(), network.size()}};
+}
+
+int main() {
+  const cudaStream_t stream{};
+  Network before(5), network(5, 1.0F);
+  headroom::gpu::Gradients grads(gradients_of(before));
+#include BLOCK
+  headroom::gpu::Scaler<> scaler;
+  scaler.unscale(grads, stream);
+  return network[4] == 1.0F / *scaler.loss_scale() ? 0 : 1;
 }
 
 //// gpu_policy
