@@ -17,6 +17,11 @@ __device__ inline float fma(float a, float b, float c) {
   asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
   return result;
 }
+__device__ inline float negated(float value) {
+  float result;
+  asm("neg.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
 __device__ inline double to_double(float value) {  // -ftz=true would make a cast of a subnormal 0
   double result;
   asm("cvt.f64.f32 %0, %1;" : "=d"(result) : "f"(value));
@@ -29,6 +34,7 @@ __device__ inline double to_double(float value) {  // -ftz=true would make a cas
     return hd::hide_from_optimizer(a sign b);               \
   }
 __device__ inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ inline float negated(float value) { return -value; }
 __device__ inline double to_double(float value) { return static_cast<double>(value); }
 #endif
 __device__ inline double to_double(double value) { return value; }

@@ -19,7 +19,7 @@ struct Unscale {
       : scale(loss_scale),
         inverse(div(1.0F, loss_scale)),
         least(2 * hd::larger_of(__float_as_uint(mul(loss_scale, 0x1p-125F)), 0x18800000U) - 1),
-        divides(!(loss_scale >= 1.0F && loss_scale <= 0x1p60F)) {}
+        divides(__float_as_uint(loss_scale) - 0x3F800000U > 60U << 23) {}  // not in [1, 2^60]
 
   /// The results, and the largest words of magnitudes. Returns whether all were exact: see
   /// docs/notes/numerics.md.
@@ -29,7 +29,7 @@ struct Unscale {
 #pragma unroll
     for (unsigned l = 0; l < lanes; ++l) {
       const float x = widen<From>(element<From>(in, l)), q = mul(x, inverse);
-      value[l] = is_exact ? q : fma(-fma(q, scale, -x), inverse, q);
+      value[l] = is_exact ? q : fma(negated(fma(q, scale, negated(x))), inverse, q);
       if (!is_exact && !std::is_same_v<From, binary16>)
         smallest = hd::smaller_of(smallest, __float_as_uint(x) * 2 - 1);
     }
