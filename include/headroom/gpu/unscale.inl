@@ -18,7 +18,9 @@ struct Unscale {
   __device__ Unscale(float loss_scale)
       : scale(loss_scale),
         inverse(div(1.0F, loss_scale)),
-        least(2 * hd::larger_of(__float_as_uint(mul(loss_scale, 0x1p-125F)), 0x18800000U) - 1),
+        least(2 * hd::larger_of(hd::bit_cast<std::uint32_t>(mul(loss_scale, 0x1p-125F)),
+                                0x18800000U) -
+              1),
         divides(!(loss_scale >= 1.0F && loss_scale <= 0x1p60F)) {}
 
   /// The results, and the largest words of magnitudes. Returns whether all were exact: see
