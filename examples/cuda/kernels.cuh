@@ -27,22 +27,15 @@ __host__ __device__ Scalar rounded(float value) {
 }
 __device__ inline unsigned thread_index() { return blockIdx.x * threads_per_block + threadIdx.x; }
 
-/// What the training keeps on the device between steps.
-struct Progress {
-  unsigned step = 0;           // which images come next
-  float adam_rate = 0.0F;      // of this step: the rate / (1 - 0.9^t)
-  float square_factor = 0.0F;  // 1 / (1 - 0.999^t)
-};
-
 /// n images of a step's batch of `size`, from `offset` on. `order` lists the images of all steps.
 struct Images {
   const float* pixels;
   const unsigned char* labels;
   const unsigned* order;
-  const Progress* progress;
+  const unsigned* step;  // on the device: which images come next
   unsigned size, offset, n;
 
-  [[nodiscard]] __device__ unsigned number(unsigned i) const { return order[progress->step * size + offset + i]; }
+  [[nodiscard]] __device__ unsigned number(unsigned i) const { return order[*step * size + offset + i]; }
 };
 
 template <class Scalar>
@@ -110,29 +103,13 @@ __global__ void input_gradient(const Scalar* weights, const Scalar* gradients, c
   result[index] = rounded<Scalar>(to_float(rounded<Scalar>(sum)) * slope);
 }
 
-/// Before `adam`: the factors that all weights share, and the next step's images. The rate falls to 0 along half a cosine.
-/// `count` is the number of steps that were taken, so skipped ones do not change Adam's bias correction.
+/// Before the optimizer: its rate, which falls to 0 along half a cosine, and the next step's images.
 template <class = void>
-__global__ void advance(const headroom::gpu::Step* step, float peak_rate, unsigned steps, Progress* progress) {
+__global__ void advance(float peak_rate, unsigned steps, unsigned* step, float* rate) {
   if (thread_index() != 0) return;
-  const double part = static_cast<double>(progress->step) / steps, t = static_cast<double>(step->count);
-  const double rate = static_cast<double>(peak_rate) * (0.5 + 0.5 * cos(3.14159265358979 * part));
-  progress->adam_rate = static_cast<float>(rate / (1.0 - pow(0.9, t)));
-  progress->square_factor = static_cast<float>(1.0 / (1.0 - pow(0.999, t)));
-  progress->step += 1;
-}
-
-/// Adam over float weights. `gradients` are unscaled: `clip` is what is left to multiply by. With scaled ones it is `factor`.
-template <class Scalar>
-__global__ void adam(const headroom::gpu::Step* step, const Progress* progress, const float* gradients, std::size_t n,
-                     float* mean, float* square, float* weights, Scalar* rounded_weights) {
-  const unsigned i = thread_index();
-  if (i >= n || !step->taken) return;
-  const float gradient = gradients[i] * static_cast<float>(step->clip);
-  mean[i] = 0.9F * mean[i] + 0.1F * gradient;
-  square[i] = 0.999F * square[i] + 0.001F * gradient * gradient;
-  weights[i] -= progress->adam_rate * mean[i] / (sqrtf(square[i] * progress->square_factor) + 1e-12F);
-  rounded_weights[i] = rounded<Scalar>(weights[i]);
+  const double part = static_cast<double>(*step) / steps;
+  *rate = static_cast<float>(static_cast<double>(peak_rate) * (0.5 + 0.5 * cos(3.14159265358979 * part)));
+  *step += 1;
 }
 
 }  // namespace digits

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "../digits/random.hpp"
+#include "adamw.cuh"
 #include "kernels.cuh"
 #include "runtime.cuh"
 
@@ -145,8 +146,11 @@ class Network {
                activations_[i], layer.inputs, layer.outputs, images.n, deltas_[1 - k]);
     }
   }
-  void step(const gpu::Step* step, const Progress* progress, cudaStream_t stream) const {
-    launch(adam<Scalar>, size_, stream, step, progress, sums_, size_, mean_, square_, weights_, rounded_);
+  /// All layers as one. Its gradients are the sums.
+  [[nodiscard]] fused::gpu::Parameter parameter() const {
+    float* const sums = sums_;
+    Scalar* const copy = rounded_;
+    return {{sums, size_}, weights_, mean_, square_, {copy, size_}};
   }
 
  private:
@@ -182,14 +186,20 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
   const Buffer<float> all_pixels(data.pixels);
   const Buffer<unsigned char> all_labels(data.labels);
   const Buffer<unsigned> order(start.order), test_order(start.test);
-  const Buffer<Progress> progress(1), none(1);
+  const Buffer<unsigned> step_number(1), zero(1);
+  const Buffer<float> rate(1);
   const auto n_test = static_cast<unsigned>(start.test.size()), n = settings.batch / settings.micro_batches;
-  const Images images{all_pixels, all_labels, order, progress, settings.batch, 0, n};
-  const Images test{all_pixels, all_labels, test_order, none, n_test, 0, n_test};
+  const Images images{all_pixels, all_labels, order, step_number, settings.batch, 0, n};
+  const Images test{all_pixels, all_labels, test_order, zero, n_test, 0, n_test};
 
   const Network<Scalar> network(start, std::max(n, n_test));
   const gpu::Gradients gradients(network.gradients());
   gpu::Scaler<Policy> scaler(policy);
+  fused::gpu::AdamWOptions options;
+  options.eps = 1e-12;
+  options.weight_decay = 0.0;
+  options.gradients_are_scaled = false;
+  const fused::gpu::AdamW adamw({network.parameter()}, rate, options);
   const Stream stream;
 
   const Graph step(stream, [&] {
@@ -200,8 +210,8 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
     }
     scaler.measure(gradients, stream);  // the norm of the sums
     scaler.update(stream, settings.max_norm);
-    launch(advance<>, 1, stream, scaler.step(), settings.peak_rate, settings.steps(), progress);
-    network.step(scaler.step(), progress, stream);
+    launch(advance<>, 1, stream, settings.peak_rate, settings.steps(), step_number, rate);
+    adamw.step(scaler.step(), stream);
   });
   const Pace pace;
   for (unsigned i = 0; i < settings.steps(); ++i) {

@@ -96,7 +96,7 @@ class BlockTest:
             if re.search(wanted, program):
                 libraries += (os.environ.get(f"{name}_LIBRARIES") or skip(f"{name} was not found.")).split()
         if "headroom/gpu" in program:
-            libraries += [f"-I{SOURCE}/tests/gpu/shim", "-Wno-unknown-pragmas"]
+            libraries += [f"-I{SOURCE}/tests/gpu/shim", f"-I{SOURCE}/examples/cuda", "-Wno-unknown-pragmas"]
             program = re.sub(r"(\w+)<<<([^>]*)>>>\(", r"launch(\1, \2, ", program)
         options = ["-std=c++17", "-Wpedantic", "-Wno-unused", *self.flags, "-pthread", *libraries]
         self.run_program(os.environ.get("CXX") or "g++", "program.cpp", program, options)

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <headroom/observe/history.hpp>
 #include <headroom/state/text.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -43,24 +45,61 @@ inline bool is_learnt(const float* weights, unsigned n) {
 }
 
 //// gpu_loop
+#include "adamw.cuh"
+
 struct Layer {
   unsigned size;
-  __half* grads;
-  float* weights;
+  __half *grads, *weights16;
+  float *weights, *first_moment, *second_moment;
+
+  explicit Layer(unsigned n)
+      : size(n),
+        grads(zeros<__half>(n)),
+        weights16(zeros<__half>(n)),
+        weights(zeros<float>(n)),
+        first_moment(zeros<float>(n)),
+        second_moment(zeros<float>(n)) {}
 };
-static void backward(const Layer& body, const Layer& head, const float* loss_scale,
+static void backward(const std::vector<Layer>& layers, const float* loss_scale,
                      cudaStream_t stream) {
-  for (const Layer* layer : {&body, &head})
-    backward(loss_scale, layer->weights, layer->grads, layer->size, stream);
+  for (const Layer& l : layers) backward(loss_scale, l.weights, l.grads, l.size, stream);
 }
 
 #include BLOCK
 
 int main() {
-  Layer body{8, zeros<__half>(8), zeros<float>(8)}, head{3, zeros<__half>(3), zeros<float>(3)};
-  train(body, head, nullptr);
-  return is_learnt(body.weights, body.size) && is_learnt(head.weights, head.size) ? 0 : 1;
+  const std::vector<Layer> layers{Layer(8), Layer(3)};
+  auto* const rate = zeros<float>(1);
+  *rate = 0.1F;
+  train(layers, rate, nullptr);
+  for (const Layer& l : layers)
+    if (!is_learnt(l.weights, l.size) || __half2float(l.weights16[0]) < 2.98F) return 1;
+  return 0;
 }
+
+//// gpu_kernel
+#include BLOCK
+
+int main() {
+  auto* const grads = zeros<__half>(3);
+  auto* const weights = zeros<float>(3);
+  const headroom::gpu::Gradients list({{grads, 3}});
+  headroom::gpu::Scaler<> scaler;
+  for (int step = 0; step < 100; ++step) {
+    backward(scaler.loss_scale(), weights, grads, 3, nullptr);
+    scaler.measure(list, nullptr);
+    scaler.update(nullptr, 1.0);
+    launch(sgd, 1, 256, 0, nullptr, scaler.step(), grads, weights, 3);
+  }
+  return is_learnt(weights, 3) ? 0 : 1;
+}
+
+//// gpu_conditional
+// The shim has no conditional nodes: nvcc compiles the block in gpu/conditional.cu.
+#if 0
+#include BLOCK
+#endif
+int main() {}
 
 //// gpu_micro_batches
 static constexpr unsigned n = 4;
@@ -86,6 +125,41 @@ int main() {
   const int steps = 50;
 #include BLOCK
   return is_learnt(weights, n) && scaler.read(stream).report.norm < 0.1 ? 0 : 1;
+}
+
+//// gpu_history
+
+int main() {
+  const cudaStream_t stream{};
+  std::vector<float> a(3), b(700);
+  const std::vector<std::string> names = {"embedding", "head"};
+  const headroom::gpu::Gradients grads({{a.data(), a.size()}, {b.data(), b.size()}});
+  headroom::gpu::Scaler<> scaler;
+  headroom::History history;
+  for (int step = 0; step < 3; ++step) {
+    b[600] = step == 1 ? 1e38F * 10.0F : 1.0F;
+    scaler.measure(grads, stream);
+    scaler.update(stream);
+#include BLOCK
+  }
+  const bool is_second = history.size() == 2 && history[1].nonfinite.path == "head";
+  return is_second && history[0].nonfinite.path.empty() ? 0 : 1;
+}
+
+//// gpu_assign
+using Network = std::vector<float>;
+static std::vector<headroom::gpu::Gradient> gradients_of(Network& network) {
+  return {{network.data(), network.size()}};
+}
+
+int main() {
+  const cudaStream_t stream{};
+  Network before(5), network(5, 1.0F);
+  headroom::gpu::Gradients grads(gradients_of(before));
+#include BLOCK
+  headroom::gpu::Scaler<> scaler;
+  scaler.unscale(grads, stream);
+  return network[4] == 1.0F / *scaler.loss_scale() ? 0 : 1;
 }
 
 //// gpu_policy

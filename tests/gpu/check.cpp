@@ -23,6 +23,7 @@
 #include <headroom/gpu/nccl.hpp>
 #endif
 #if !defined(HEADROOM_CUDA_SHIM)
+#include "../../examples/cuda/adamw.cuh"
 #include "fp8.hpp"
 #endif
 
@@ -183,8 +184,15 @@ void compare(const std::string& name, const std::vector<Shape>& shapes, float sc
     if (adds) scaler.accumulate(gradients, nullptr);
     if (!adds) scaler.unscale<headroom::allow_fp16_gradients>(gradients, nullptr);
   }
+  const headroom::GradientNorm results = on_cpu('r', twins.here, 1.0F);
+  scaler.measure(gradients, nullptr);  // what was stored
   scaler.update(nullptr);
-  check_report(adds ? "accumulate" : "unscale", report);
+  const bool is_finite = report.finite && results.finite;
+  report = is_finite ? headroom::GradientNorm{{true, std::max(report.max_abs, results.max_abs)},
+                                              results.norm}
+                     : hd::overflow();
+  const auto [stored, unused] = check_report(adds ? "accumulate" : "unscale", report);
+  expect(same(stored.norm, report.norm), name + ": norm of the results");
   const std::size_t n = twins.differences();
   expect(n == 0, name + ": " + std::to_string(n) + " bytes differ");
 }
@@ -406,6 +414,43 @@ __global__ void fill_kernel(unsigned* values, std::size_t n) {
   for (std::size_t i = blockIdx.x * 256U + threadIdx.x; i < n; i += gridDim.x * 256U)
     values[i] = (static_cast<unsigned>(i) * 2654435761U & 0xBFFFBFFFU) | 0x30003000U;
 }
+/// Counts a read of the gradients, and a read and a write of the weights and both moments.
+void speed_of_adamw(double copied) {
+  constexpr std::size_t all = std::size_t{1} << 26U;
+  void* memory = nullptr;
+  check("cudaMalloc", cudaMalloc(&memory, 5 * all * sizeof(float)));
+  auto* const gradients = static_cast<unsigned char*>(memory);
+  auto* const weights = static_cast<float*>(memory) + all;
+  gpu::detail::launch("fill_kernel", fill_kernel, 4096, 256, nullptr,
+                      static_cast<unsigned*>(memory), 2 * all);
+  check("cudaMemsetAsync", cudaMemsetAsync(weights + all, 0, 2 * all * sizeof(float), nullptr));
+  const auto lr = on_device(std::vector<float>{1e-3F});
+  const gpu::Gradients measured({{gradients, 1024, dtype_code::fp32}});
+  gpu::Scaler<> scaler;
+  scaler.measure(measured, nullptr);
+  scaler.update(nullptr);  // a step that is taken
+  const auto row = [&](const char* name, dtype_code dtype, bool has_copy) {
+    std::printf("speed: AdamW, %-32s", name);
+    for (const std::size_t tensors : {1, 1000}) {
+      const std::size_t n = all / tensors / 8 * 8, each = gpu::detail::TypedPiece::bytes_of(dtype);
+      std::vector<fused::gpu::Parameter> parameters;
+      for (std::size_t at = 0; at < tensors * n; at += n) {
+        float* const w = weights + at;
+        parameters.push_back({{gradients + at * each, n, dtype}, w, w + all, w + 2 * all});
+        if (has_copy) parameters.back().copy = {gradients + 16 * all + 2 * at, n, dtype_code::fp16};
+      }
+      const fused::gpu::AdamW adamw(parameters, lr.get());
+      const double rate = static_cast<double>(tensors * n * (each + 24 + (has_copy ? 2 : 0))) /
+                          milliseconds(nullptr, [&] { adamw.step(scaler.step(), nullptr); });
+      std::printf("  %zu: %4.0f (%.2f)", tensors, rate * 1e-6, rate / copied);
+    }
+    std::printf("\n");
+  };
+  row("fp16 gradients", dtype_code::fp16, false);
+  row("fp16 gradients, copy of weights", dtype_code::fp16, true);
+  row("float gradients", dtype_code::fp32, false);
+  check("cudaFree", cudaFree(memory));
+}
 void speed() {
   constexpr std::size_t bytes = std::size_t{256} << 20U;
   void* memory = nullptr;
@@ -457,6 +502,7 @@ void speed() {
   row("measure, update: fp16", dtype_code::fp16, false, 1, measure);
   row("measure, update: bf16", dtype_code::bf16, false, 1, measure);
   row("measure, update: float", dtype_code::fp32, false, 1, measure);
+  speed_of_adamw(copied);
 
   std::vector<gpu::Gradient> list;
   for (std::size_t i = 0; i < 300; ++i)

@@ -98,8 +98,8 @@ int count_different(const Rule& rule, int steps) {
       std::vector<double> numbers{static_cast<double>(state[i]),
                                   static_cast<double>(state[2 * n + i])};
       for (std::size_t k = 0; k < capacity; ++k) {
-        const float amax =
-            state[(4 + (static_cast<std::size_t>(state[3 * n + i]) + k) % capacity) * n + i];
+        const float amax = state[4 * n + i * capacity +
+                                 (static_cast<std::size_t>(state[3 * n + i]) + k) % capacity];
         if (amax != 0.0F) numbers.push_back(static_cast<double>(amax));
       }
       same = same && *here.state_dict().find("scale of " + here.paths()[i]) == StateValue(numbers);

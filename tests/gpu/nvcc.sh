@@ -15,6 +15,10 @@ if output=$("${compile[@]}" -std=c++17 -DUNANNOTATED -cuda kernel.cu -o "$work/k
 fi
 grep -q 'calling a constexpr __host__ function("inv_scale") from a __global__ function' <<<"$output" || { echo "$output" && exit 1; }
 
+# The recipe of docs/gpu.md for a conditional node. It needs a GPU to run.
+sed -n '/test: gpu_conditional/,/^```$/p' ../../docs/gpu.md | sed '1,2d;$d' >"$work/if_taken.hpp"
+"${compile[@]}" -std=c++17 "-I$work" conditional.cu -o "$work/conditional"
+
 # With -use_fast_math, too, kernels flush no subnormal gradient.
 printf '#include <headroom/gpu.hpp>\ntemplate class headroom::gpu::%s;\n' 'Scaler<>' \
   'TensorScales<headroom::float8_e4m3>' >"$work/kernels.cu"

@@ -19,10 +19,12 @@ std::vector<any_tensor> views(const std::vector<gpu::Gradient>& list, bool of_de
 }
 }  // namespace
 
-/// 'u': unscales; 'a': accumulates; 'm': the measured norm, divided by the scale.
+/// 'u': unscales; 'a': accumulates; 'm': the measured norm, divided by the scale; 'r': that of the
+/// results.
 GradientNorm on_cpu(char verb, const std::vector<gpu::Gradient>& list, float loss_scale) {
   const std::vector<any_tensor> from = views(list, false), to = views(list, true);
   if (verb == 'u') return {unscale_into(from, to, loss_scale, parallel(8)), 0.0};
   if (verb == 'a') return {accumulate_into(from, to, loss_scale, parallel(8)), 0.0};
-  return detail::unscaled(measure(from, parallel(8)), static_cast<double>(loss_scale));
+  return detail::unscaled(measure(verb == 'r' ? to : from, parallel(8)),
+                          static_cast<double>(loss_scale));
 }

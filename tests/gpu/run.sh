@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# On a machine with an NVIDIA GPU and nvcc: compiles and runs what is checked on a GPU, and prints one table. At most eight minutes.
+# On a machine with an NVIDIA GPU and nvcc: compiles and runs what is checked on a GPU, and prints one table. At most seven minutes.
 #   bash tests/gpu/run.sh          programs and logs are in $OUT, or in build/gpu
 # Uses compute-sanitizer, NCCL and Python's torch if they are installed. The exit status is 1 if a part failed.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
-out=${OUT:-build/gpu} end=$((SECONDS + 460))
+out=${OUT:-build/gpu} end=$((SECONDS + 400))
 export PATH=$PATH:/usr/local/cuda/bin
 if ! gpu=$(nvidia-smi -L 2>/dev/null | grep -m1 GPU) || ! nvcc=$(nvcc --version 2>/dev/null | grep -o 'release.*'); then
   echo "skipped: it needs a GPU and nvcc" && exit 0
@@ -36,6 +36,8 @@ part build-reference 170 g++ -std=c++17 -O2 -Iinclude -isystem "$cuda/include" -
 compile check check.cpp &
 compile fast check.cpp --use_fast_math &
 part build-example 170 nvcc -std=c++17 -O2 -arch=native -Iinclude examples/cuda/train.cu -o "$out/example" &
+sed -n '/test: gpu_conditional/,/^```$/p' docs/gpu.md | sed '1,2d;$d' >"$out/if_taken.hpp"
+part build-conditional 170 nvcc -std=c++17 -O2 -arch=native -Iinclude "-I$out" tests/gpu/conditional.cu -o "$out/conditional" &
 nccl=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null) nccl_flags=(-lnccl) has_nccl=
 [[ -z $nccl ]] || nccl_flags=("-I$nccl/include" "-L$nccl/lib" -l:libnccl.so.2 -Xlinker "-rpath=$nccl/lib")
 if echo '#include <nccl.h>' | nvcc -x cu -E - "${nccl_flags[@]}" >/dev/null 2>&1; then
@@ -58,6 +60,7 @@ run fast-math-policies 60 fast policies
 run fp8 60 check fp8
 run fast-math-fp8 60 fast fp8
 if [[ -n $has_nccl ]]; then run nccl 60 nccl training "${nccl_flags[@]}"; else skip nccl "no nccl.h"; fi
+part conditional 20 "$out/conditional"
 part example 60 bash tests/examples/cuda.sh "$out/example" examples/data/digits.csv
 for tool in memcheck racecheck initcheck synccheck; do
   if command -v compute-sanitizer >/dev/null; then
@@ -75,9 +78,9 @@ else
 fi
 
 echo "---- results"
-for log in bits policies training fp8 speed example torch_adapter torch_speed; do
-  [[ ! -e $out/$log.log ]] || head -n 40 "$out/$log.log"
-done | cut -c1-150 | head -n 90
+for log in bits policies training fp8 speed conditional example torch_adapter torch_speed; do
+  [[ ! -e $out/$log.log ]] || head -n 50 "$out/$log.log"
+done | cut -c1-150 | head -n 110
 echo "---- table"
 cat "$out/table"
 failed=$(grep -o '^.* FAILED' "$out/table" | cut -d' ' -f1)

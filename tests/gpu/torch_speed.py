@@ -57,3 +57,26 @@ for parts in (1, 1000):
                 what = f"foreach_norm_{order}_{str(precision)[6:]}"
                 report(f"{what}.{name}", reads, lambda: torch._foreach_norm(gradients, order, dtype=precision))
         del gradients
+
+# AdamW in one call. Bytes are counted as by `check speed`: gradients are read, weights and both moments are read and written.
+# torch also writes the unscaled gradients, which is not counted. It may refuse mixed dtypes, which training in fp16 needs.
+elements //= 4
+for parts in (1, 1000):
+    each = elements // parts // 8 * 8
+    for dtype, state in ((torch.half, torch.float), (torch.float, torch.float), (torch.half, torch.half)):
+        name = f"fused_adamw.{str(dtype)[6:]}_gradients.{str(state)[6:]}_weights.{parts}_tensors"
+        try:
+            gradients = [torch.randn(each, device="cuda", dtype=dtype) for _ in range(parts)]
+            weights, means, squares = ([torch.zeros(each, device="cuda", dtype=state) for _ in range(parts)] for _ in range(3))
+            steps = [torch.ones((), device="cuda") for _ in range(parts)]
+
+            def step():
+                torch._fused_adamw_(
+                    weights, gradients, means, squares, [], steps, lr=1e-3, beta1=0.9, beta2=0.999, weight_decay=1e-2, eps=1e-8,
+                    amsgrad=False, maximize=False, grad_scale=one, found_inf=found)
+
+            found.zero_()
+            report(name, each * parts * (gradients[0].element_size() + 6 * weights[0].element_size()), step)
+        except Exception as error:
+            print(f"{name}: not run: {error}"[:150].replace("\n", " "), flush=True)
+        gradients = weights = means = squares = None

@@ -272,6 +272,16 @@ TEST_CASE("explanations of NaN without Inf, and of an Inf at one place in ten st
   CHECK_THAT(engine.explanation(), !ContainsSubstring("cleared"));
 }
 
+TEST_CASE("a place without counts, as of a GPU's first_overflow, is named") {
+  History history = warm();
+  for (int i = 0; i < 12; ++i) history.record(1024.0F, overflow, NonFinite{"layers[3].weight"});
+  const std::string text = history.explanation();
+  CHECK_THAT(text, ContainsSubstring("too_many_skips"));
+  CHECK_THAT(text, ContainsSubstring("; at step 111 layers[3].weight had an Inf or NaN"));
+  CHECK_THAT(text, !ContainsSubstring("cleared") && !ContainsSubstring("NaN without Inf"));
+  CHECK_THAT(history.csv(), ContainsSubstring(",not_finite,,layers[3].weight,,,,\n"));
+}
+
 TEST_CASE("loss_is_not_finite: the loss of the last step was Inf or NaN") {
   History history = warm();
   history.record_loss(infinity);

@@ -72,7 +72,7 @@ __device__ bits_of<Format> narrow(Compute value) {
 /// The bits of two floats, rounded to a 16-bit format by one instruction: `a` in the lower half.
 template <class Format>
 __device__ std::uint32_t narrow_two(float a, float b) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   std::uint32_t result;
   if constexpr (std::is_same_v<Format, binary16>)
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(b), "f"(a));
@@ -133,7 +133,7 @@ __device__ bits_of<Format> element(const Words<bytes>& words, unsigned l) {
 /// largest. One instruction for one or two words: an integer's maximum would need a mask for each.
 template <class Format>
 __device__ std::uint32_t largest_words(std::uint32_t largest, std::uint32_t word) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<Format, binary32>) {
     float result;
     asm("{ .reg .f32 t; abs.f32 t, %1; max.NaN.f32 %0, %2, t; }"

@@ -7,10 +7,8 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -177,12 +175,13 @@ class Groups {
       room_ -= blocks;
     }
   }
-  /// The largest first, so that no block begins late with much to do.
-  [[nodiscard]] std::vector<BlockWork> sorted() && {
-    std::stable_sort(groups_.begin(), groups_.end(),
-                     [](const BlockWork& a, const BlockWork& b) { return a.count > b.count; });
-    return std::move(groups_);
+  /// Full ones first, so that no block begins late with much to do.
+  void append_to(std::vector<BlockWork>& all) const {
+    for (const bool is_full : {true, false})
+      for (const BlockWork& group : groups_)
+        if ((group.count == most_blocks) == is_full) all.push_back(group);
   }
+  [[nodiscard]] unsigned size() const { return static_cast<unsigned>(groups_.size()); }
 
  private:
   void push_back(BlockWork group) {
@@ -284,14 +283,10 @@ class Gradients {
     }
     firsts_.push_back(static_cast<unsigned>(pieces.size()));
     pieces_ = detail::copied(pieces.size(), pieces.data());
-    std::vector<detail::BlockWork> sorted;
-    for (detail::Groups& each : groups) {
-      const std::vector<detail::BlockWork> of_list = std::move(each).sorted();
-      sorted.insert(sorted.end(), of_list.begin(), of_list.end());
-      n_groups_[&each - groups] = static_cast<unsigned>(of_list.size());
-    }
-    groups_ = detail::copied(sorted.size(), sorted.data());
-    const std::vector<double> sums(std::max(n_groups_[0], n_groups_[1]));
+    std::vector<detail::BlockWork> work;
+    for (int i = 0; i < 3; ++i) groups[i].append_to(work), n_groups_[i] = groups[i].size();
+    groups_ = detail::copied(work.size(), work.data());
+    const std::vector<double> sums(hd::larger_of(n_groups_[0], n_groups_[1]));
     sums_ = detail::copied(sums.size(), sums.data());
   }
   /// Gives the gradients other addresses, from now on in the stream's order. Only launches, one

@@ -9,7 +9,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -193,7 +192,8 @@ class Scaler {
   }
   void note(const detail::Use& use, const Gradients& gradients) {
     gradients.use_ = use;
-    n_tensors_ = std::max(n_tensors_, use.n_before + static_cast<unsigned>(gradients.all_.size()));
+    n_tensors_ =
+        hd::larger_of(n_tensors_, use.n_before + static_cast<unsigned>(gradients.all_.size()));
     is_begun_ = true;
   }
   void begin_step() {

@@ -21,6 +21,8 @@ template <class Steps>
         other.nonfinite.index != place.index)
       break;
   }
+  if (!step.has_counts())
+    return concat({"; at step ", std::to_string(step.step), " ", place.path, " had an Inf or NaN"});
   return concat({"; at step ", std::to_string(step.step), " ",
                  place.path.empty() ? "the tree" : place.path, " had ",
                  place.kind == NonFiniteKind::nan ? "a NaN" : "an Inf", " at index ",
@@ -63,7 +65,8 @@ template <class Steps>
   text += concat({"the loss scale is ", to_text(static_cast<double>(last.loss_scale))});
   if (verdict == Verdict::warming_up && skips == 0) return text;
   if (verdict == Verdict::healthy || verdict == Verdict::underflowing) placed = nullptr;
-  const bool is_nan_alone = placed != nullptr && placed->nonfinite.inf_count == 0 &&
+  const bool is_nan_alone = placed != nullptr && placed->has_counts() &&
+                            placed->nonfinite.inf_count == 0 &&
                             verdict != Verdict::loss_is_not_finite;
   text += is_nan_alone ? "; NaN without Inf: look at the loss and the weights"
                        : advice[static_cast<int>(verdict)];
@@ -83,11 +86,12 @@ template <class Steps>
                    flag(step.report.finite), step.report.finite ? to_text(step.report.max_abs) : "",
                    flag(step.skipped()), to_string(step.reason),
                    step.loss_finite ? flag(*step.loss_finite) : ",,"});
-    if (step.has_place())
-      csv += concat({detail::csv_field(place.path), ",", std::to_string(place.index),
-                     flag(place.kind == NonFiniteKind::nan), std::to_string(place.nan_count), ",",
-                     std::to_string(place.inf_count)});
-    csv += step.has_place() ? "\n" : ",,,,\n";
+    csv += csv_field(place.path);
+    csv +=
+        step.has_counts()
+            ? concat({",", std::to_string(place.index), flag(place.kind == NonFiniteKind::nan),
+                      std::to_string(place.nan_count), ",", std::to_string(place.inf_count), "\n"})
+            : ",,,,\n";
   }
   return csv;
 }

@@ -14,11 +14,13 @@ struct StepRecord {
   GradientReport report{};               ///< of the unscaled gradients
   SkipReason reason = SkipReason::none;  ///< none if the step was taken
   std::optional<bool> loss_finite{};     ///< empty if no loss was recorded
-  NonFinite nonfinite{};                 ///< counts of 0 and an empty path if unknown
+  /// Counts of 0 if unknown, as of a GPU's first_overflow; then an empty path, too, if unknown
+  NonFinite nonfinite{};
   [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
-  [[nodiscard]] bool has_place() const noexcept {
+  [[nodiscard]] bool has_counts() const noexcept {
     return nonfinite.nan_count + nonfinite.inf_count > 0;
   }
+  [[nodiscard]] bool has_place() const noexcept { return has_counts() || !nonfinite.path.empty(); }
 };
 
 /// The verdict of a History on the training: the first of these that holds.
