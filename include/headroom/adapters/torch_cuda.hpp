@@ -21,8 +21,8 @@
 
 // For one file of a program, compiled by nvcc. Then headroom's kernels, instead of ATen's, unscale
 // and measure the dense gradients of libtorch's optimizers on CUDA devices, in the whole program:
-// one pass, and norms with the bits of headroom::measure. They run in torch's current stream.
-// Gradients of different tensors that overlap throw std::invalid_argument.
+// one pass, and norms with the bits of headroom::measure. Gradients of two tensors that overlap
+// throw std::invalid_argument: they would be unscaled twice. docs/gpu.md has more.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::aten {
