@@ -32,6 +32,7 @@ declare -A may_include=(
   [gpu.hpp]="gpu"
   [gpu]="$base dtype tree kernel/sums.hpp ops policy quantize/rules.hpp"
   [adapters]="$base dtype tree ops state training"
+  [adapters/torch_cuda.hpp]="adapters policy gpu"
 )
 
 faults=0
@@ -41,7 +42,7 @@ fault() { echo "$1" && faults=$((faults + 1)); }
 # includes them.
 module_of() {
   case $1 in
-    kernel/boundary.hpp | kernel/isa.hpp | kernel/sums.hpp | quantize/rules.hpp) echo "$1" ;;
+    kernel/boundary.hpp | kernel/isa.hpp | kernel/sums.hpp | quantize/rules.hpp | adapters/torch_cuda.hpp) echo "$1" ;;
     kernel/*.inl) echo kernel/kernels.inl ;;
     */*) dirname "$1" ;;
     *) echo "$1" ;;

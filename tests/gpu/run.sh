@@ -46,11 +46,19 @@ if echo '#include <nccl.h>' | nvcc -x cu -E - "${nccl_flags[@]}" >/dev/null 2>&1
 fi
 torch=$(python3 -c 'import torch; assert torch.cuda.is_available(); print(torch.__path__[0])' 2>/dev/null)
 if [[ -n $torch && -e tests/gpu/torch_adapter.cpp ]]; then
-  part build-torch_adapter 170 g++ -std=c++20 -O1 -Iinclude -isystem "$torch/include" \
-    -isystem "$torch/include/torch/csrc/api/include" tests/gpu/torch_adapter.cpp -o "$out/torch_adapter" -L"$torch/lib" \
-    -Wl,-rpath,"$torch/lib" -Wl,--allow-shlib-undefined,--no-as-needed -ltorch_cuda -ltorch_cpu -lc10 &
+  torch_flags=(-std=c++20 -Iinclude -isystem "$torch/include" -isystem "$torch/include/torch/csrc/api/include")
+  torch_libraries=(-L"$torch/lib" -Wl,-rpath,"$torch/lib" -Wl,--allow-shlib-undefined,--no-as-needed -ltorch_cuda -ltorch_cpu
+    -lc10_cuda -lc10)
+  part build-torch_adapter 170 g++ -O1 "${torch_flags[@]}" -c tests/gpu/torch_adapter.cpp -o "$out/torch_adapter.o" &
+  echo '#include <headroom/adapters/torch_cuda.hpp>' >"$out/torch_kernels.cu"
+  part build-torch_kernels 170 nvcc -O2 -arch=native "${torch_flags[@]}" -c "$out/torch_kernels.cu" -o "$out/torch_kernels.o" &
 fi
 wait
+if [[ -e $out/torch_adapter.o ]]; then
+  part link-torch_adapter 30 g++ "$out/torch_adapter.o" -o "$out/torch_adapter" "${torch_libraries[@]}"
+  part link-torch_kernels 30 g++ "$out/torch_adapter.o" "$out/torch_kernels.o" -o "$out/torch_kernels" "${torch_libraries[@]}" \
+    -L"$cuda/lib64" -lcudart_static -lpthread -ldl -lrt
+fi
 run bits 100 check bits
 run policies 60 check policies
 run training 40 check training
@@ -72,13 +80,14 @@ done
 wait
 if [[ -n $torch ]]; then
   part torch_adapter 60 "$out/torch_adapter" cuda
+  part torch_kernels 60 "$out/torch_kernels" cuda
   part torch_speed 60 python3 tests/gpu/torch_speed.py
 else
   skip torch "no torch with CUDA"
 fi
 
 echo "---- results"
-for log in bits policies training fp8 speed conditional example torch_adapter torch_speed; do
+for log in bits policies training fp8 speed conditional example torch_adapter torch_kernels torch_speed; do
   [[ ! -e $out/$log.log ]] || head -n 50 "$out/$log.log"
 done | cut -c1-150 | head -n 110
 echo "---- table"

@@ -1,12 +1,14 @@
 // headroom's libtorch adapter on a GPU: ./torch_adapter. run.sh compiles it, with torch 2.4 or
 // later. A small network is trained beside one with the operators of torch.amp, with overflows and
-// clipping; then come the comparisons of torch_elsewhere.hpp.
+// clipping; then come the comparisons of torch_elsewhere.hpp, and times. Linked with a file that
+// includes adapters/torch_cuda.hpp, it tests and times headroom's kernels.
 // `./torch_adapter cpu` sends the CPU's tensors the way of a GPU's. The exit status is 1 after a
 // failure, and 77 without a GPU.
 #include "torch_elsewhere.hpp"
 
 #include <torch/torch.h>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <vector>
 
@@ -107,6 +109,46 @@ void train_beside_torch(torch::Device device) {
   expect(largest <= 1e-4, "weights differ from torch's, which adds 1e-6 to the norm");
 }
 
+/// Milliseconds of a verb, with its wait: the median of 15.
+template <class F>
+void time(const char* name, const F& verb) {
+  using clock = std::chrono::steady_clock;
+  std::vector<double> times;
+  for (int i = 0; i < 18; ++i) {
+    torch::cuda::synchronize();
+    const auto begin = clock::now();
+    verb(i);
+    if (i >= 3)
+      times.push_back(std::chrono::duration<double, std::milli>(clock::now() - begin).count());
+  }
+  std::nth_element(times.begin(), times.begin() + 7, times.end());
+  std::printf("%-52s %8.3f ms\n", name, times[7]);
+}
+/// 1 GB of float gradients in 1,000 tensors.
+void time_verbs() {
+  const torch::NoGradGuard no_grad;
+  Tensors gradients[2];
+  for (Tensors& all : gradients)
+    for (int i = 0; i < 1000; ++i) all.push_back(torch::randn({268435}, torch::kCUDA));
+  Tensor found_inf = torch::zeros({}, torch::kCUDA);
+  const Tensor inverse = torch::full({}, 1.0F / 1.0001F, torch::kCUDA);
+  const bool uses_kernels = headroom::detail::aten::kernels.run != nullptr;
+  std::printf("headroom's verbs are by %s\n", uses_kernels ? "headroom's kernels" : "ATen");
+  time("unscale, headroom",
+       [&](int) { (void)elsewhere::Verbs::unscale(gradients[0], 1.0001F, elsewhere::executor); });
+  time("unscale, headroom, other addresses each time", [&](int i) {
+    (void)elsewhere::Verbs::unscale(gradients[i % 2], 1.0001F, elsewhere::executor);
+  });
+  time("unscale, torch: _amp_foreach_non_finite_check", [&](int) {
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients[0], found_inf, inverse);
+    (void)found_inf.item<float>();
+  });
+  time("norm and largest, headroom",
+       [&](int) { (void)elsewhere::Verbs::measure(gradients[0], elsewhere::executor); });
+  time("norm, torch: _foreach_norm",
+       [&](int) { (void)at::stack(at::_foreach_norm(gradients[0], 2.0)).norm().item<float>(); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -119,5 +161,6 @@ int main(int argc, char** argv) {
   if (device.is_cpu()) at::set_num_threads(1);
   std::printf("torch %s, %s\n", TORCH_VERSION, device.str().c_str());
   train_beside_torch(device);
+  if (device.is_cuda()) time_verbs();
   return elsewhere::compare(device) == 0 ? 0 : 1;
 }

@@ -99,7 +99,7 @@ inline void compare_bits(torch::Device device) {
 /// The others are unscaled.
 inline void find_nonfinite(torch::Device device) {
   torch::manual_seed(8);
-  for (const std::size_t bad : {0, 1, 2, 3, 4, 7, 14, 21}) {
+  for (const std::size_t bad : {0U, 1U, 2U, 3U, 4U, 7U, 14U, 21U}) {
     for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
       const Tensors source = layouts(dtypes);
       Tensor last = elements_of(source[bad]);
@@ -121,6 +121,28 @@ inline void find_nonfinite(torch::Device device) {
         expect(i == bad || same_bits(there[i], source[i]), "beside " + path);
     }
   }
+}
+
+/// Random dense tensors of these sizes, of all dtypes in turn.
+inline Tensors tensors_of(const std::vector<long>& sizes, torch::Device device = torch::kCPU) {
+  Tensors tensors;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    tensors.push_back(torch::randn({sizes[i]}).mul(1000).to(device, dtypes[i % dtypes.size()]));
+  return tensors;
+}
+/// With adapters/torch_cuda.hpp norms have the CPU's bits, too.
+inline void compare_kernels(const Tensors& there, float scale = 1000.0F) {
+  const Tensors here = copies(there);
+  const auto norm = headroom::measure(here), found = Verbs::measure(there, executor);
+  const auto expected = headroom::unscale_in_place<headroom::allow_fp16_gradients>(here, scale),
+             report = Verbs::unscale(there, scale, executor);
+  expect(found.finite == norm.finite && found.max_abs == norm.max_abs && found.norm == norm.norm,
+         "norm by kernels: " + std::to_string(found.norm) + ", " + std::to_string(norm.norm));
+  expect(report.finite == expected.finite && report.max_abs == expected.max_abs,
+         "report of kernels: " + std::to_string(report.max_abs));
+  for (std::size_t i = 0; i < here.size(); ++i)
+    expect(!norm.finite || same_bits(there[i], here[i]),
+           "tensor " + std::to_string(i) + " by kernels, scale " + std::to_string(scale));
 }
 
 /// How many operators the host dispatches in f(), without those that they call.
@@ -163,6 +185,9 @@ inline int compare(torch::Device device) {
   compare_bits(device);
   find_nonfinite(device);
   count_operators(device);
+  if (headroom::detail::aten::kernels.run != nullptr)
+    for (const float scale : {1024.0F, 1000.0F, 1.7F, 0x1p-100F, 1000.0F})
+      compare_kernels(tensors_of({70000, 3, 1, 600, 300000}, device), scale);
   return failures;
 }
 

@@ -99,8 +99,9 @@ struct Squares {
       Bits result = 0;
 #pragma unroll
       for (int i = 0; i < n * lanes; ++i)
-        result =
-            hd::larger_of(result, element<Format>(rows[i / lanes], i % lanes) & Format::abs_mask);
+        result = hd::larger_of(
+            result,
+            element<Format>(rows[i / lanes], static_cast<unsigned>(i % lanes)) & Format::abs_mask);
       return result;
     } else {
       std::uint32_t result = 0;
@@ -124,8 +125,8 @@ struct Squares {
       unsigned of_piece = largest;
 #pragma unroll
       for (unsigned step = threads_each / 2; step > 0; step /= 2)
-        of_piece = hd::larger_of(of_piece, static_cast<unsigned>(__shfl_xor_sync(
-                                               0xFFFFFFFFU, of_piece, static_cast<int>(step))));
+        of_piece =
+            hd::larger_of(of_piece, __shfl_xor_sync(0xFFFFFFFFU, of_piece, static_cast<int>(step)));
       exponent = of_piece > most                      ? down_exponent
                  : of_piece != 0 && of_piece <= least ? up_exponent
                                                       : 0;

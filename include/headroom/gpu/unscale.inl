@@ -18,8 +18,11 @@ struct Unscale {
   __device__ Unscale(float loss_scale)
       : scale(loss_scale),
         inverse(div(1.0F, loss_scale)),
-        least(2 * hd::larger_of(__float_as_uint(mul(loss_scale, 0x1p-125F)), 0x18800000U) - 1),
-        divides(__float_as_uint(loss_scale) - 0x3F800000U > 60U << 23) {}  // not in [1, 2^60]
+        least(2 * hd::larger_of(hd::bit_cast<std::uint32_t>(mul(loss_scale, 0x1p-125F)),
+                                0x18800000U) -
+              1),
+        divides(hd::bit_cast<std::uint32_t>(loss_scale) - 0x3F800000U > 60U << 23) {
+  }  // not in [1, 2^60]
 
   /// The results, and the largest words of magnitudes. Returns whether all were exact: see
   /// docs/notes/numerics.md.
