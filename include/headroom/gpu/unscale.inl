@@ -13,7 +13,7 @@ struct Unscale {
 
   float scale, inverse;
   std::uint32_t least;  // 2 * bits - 1 of the least magnitude whose remainder is exact
-  bool divides;         // a scale for which there is none
+  bool divides;         // the scale is not in [1, 2^60]
 
   __device__ Unscale(float loss_scale)
       : scale(loss_scale),
@@ -21,8 +21,7 @@ struct Unscale {
         least(2 * hd::larger_of(hd::bit_cast<std::uint32_t>(mul(loss_scale, 0x1p-125F)),
                                 0x18800000U) -
               1),
-        divides(hd::bit_cast<std::uint32_t>(loss_scale) - 0x3F800000U > 60U << 23) {
-  }  // not in [1, 2^60]
+        divides(hd::bit_cast<std::uint32_t>(loss_scale) - 0x3F800000U > 60U << 23) {}
 
   /// The results, and the largest words of magnitudes. Returns whether all were exact: see
   /// docs/notes/numerics.md.
