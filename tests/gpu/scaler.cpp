@@ -651,6 +651,20 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   CHECK(scaler.read(stream).steps == 23);
 }
 
+TEST_CASE("gpu: the norm of small tensors that fill one group has the bits of the CPU's") {
+  std::vector<std::vector<float>> tensors(600);
+  std::vector<gpu::Gradient> list;
+  float value = 1.0F;
+  for (auto& tensor : tensors) {
+    for (int i = 0; i < 3; ++i) tensor.push_back(value += 0.37F);
+    list.emplace_back(tensor.data(), tensor.size());
+  }
+  const gpu::Gradients gradients(list);
+  gpu::Scaler scaler(ConstantLossScale(1.0F));
+  scaler.measure(gradients, stream);
+  scaler.update(stream);
+  CHECK(scaler.read(stream).report.norm == measure(tensors).norm);
+}
 TEST_CASE("gpu: an empty list is measured without a launch") {
   const gpu::Gradients nothing, other,
       empty({{static_cast<float*>(nullptr), 0}, {static_cast<__half*>(nullptr), 0}});

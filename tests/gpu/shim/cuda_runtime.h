@@ -1,9 +1,9 @@
 #pragma once
 
 // The part of CUDA that headroom/gpu.hpp and examples/cuda use, on the CPU, for tests without a GPU.
-// Threads are fibers, so barriers and shuffles work. Blocks run one after another, in a random order, and the threads of a
-// block in turn: races do not show. A fiber that has ended its thread goes on with the next, so only threads that wait cost a
-// fiber.
+// Threads are fibers, so barriers and shuffles work. Blocks run one after another, and so do the warps of a block, each to the
+// next barrier of the block; both in a random order, so a missing barrier shows, if not in each launch. A fiber that has ended
+// its thread goes on with the next, so only threads that wait cost a fiber.
 
 #define HEADROOM_CUDA_SHIM 1
 #define __CUDACC__ 1
@@ -18,8 +18,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -37,99 +39,141 @@ inline dim3 blockIdx{0, 0}, threadIdx{0}, blockDim{0}, gridDim{0};  // gridDim.x
 
 namespace shim {
 
-struct Fiber {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack = std::make_unique<char[]>(stack_size);
-  unsigned thread = 0;
-  bool is_done = true;
-
-  static constexpr std::size_t stack_size = 65536;
-};
 /// Lets threads go on once all that are alive have arrived.
 struct Barrier {
   unsigned alive = 0, arrived = 0, generation = 0;
 };
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack = std::make_unique<char[]>(stack_size);
+  unsigned thread = 0, generation = 0;
+  const Barrier* barrier = nullptr;  // where the thread waits, or has waited last
+
+  bool can_go_on() const { return barrier->generation != generation || barrier->arrived >= barrier->alive; }
+  static constexpr std::size_t stack_size = 65536;
+};
 struct Warp {
   Barrier barrier;
+  unsigned size = 0, begun = 0;      // threads
+  Fiber* fibers[32] = {};            // of threads that wait
   std::uint64_t values[2][32] = {};  // of a shuffle and of the next one
   unsigned parity[32] = {};
 };
 
-inline std::vector<Fiber> fibers;
+inline std::deque<Fiber> fibers;
+inline std::vector<Fiber*> free_fibers;
 inline Fiber* current = nullptr;
-inline unsigned next_thread = 0;  // of the block, not started yet
 inline std::vector<Warp> warps_of_block;
+inline std::vector<unsigned> order;  // of the warps
+inline std::size_t turn = 0;         // in `order`
 inline Barrier block_barrier;
 inline ucontext_t scheduler;
 inline std::function<void()> kernel_call;
-inline unsigned launches = 0;
+inline unsigned launches = 0, switches = 0;  // to fibers
+inline std::mt19937 random(1);
 
-inline void yield() { swapcontext(&current->context, &scheduler); }
+inline Warp& warp_in_turn() { return warps_of_block[order[turn]]; }
 inline void wait(Barrier& barrier) {
-  const unsigned generation = barrier.generation;
+  current->barrier = &barrier;
+  current->generation = barrier.generation;
   ++barrier.arrived;
-  while (barrier.generation == generation) {
-    if (barrier.arrived < barrier.alive) {
-      yield();
-      continue;
-    }
-    barrier.arrived = 0;
-    ++barrier.generation;
+  while (!current->can_go_on()) {
+    Fiber*& place = warps_of_block[threadIdx.x / 32].fibers[threadIdx.x % 32];
+    place = current;
+    swapcontext(&current->context, &scheduler);
+    place = nullptr;
   }
+  if (barrier.generation != current->generation) return;
+  barrier.arrived = 0;
+  ++barrier.generation;
+}
+/// Goes on to the next warp if this one has ended.
+inline bool begin_thread() {
+  if (warp_in_turn().barrier.alive == 0 && turn + 1 < order.size()) ++turn;
+  Warp& warp = warp_in_turn();
+  if (warp.begun == warp.size) return false;
+  threadIdx.x = current->thread = order[turn] * 32 + warp.begun++;
+  return true;
 }
 inline void run_threads() {
-  while (next_thread < blockDim.x) {
-    threadIdx.x = current->thread = next_thread++;
+  while (begin_thread()) {
     kernel_call();
     --block_barrier.alive;
     --warps_of_block[threadIdx.x / 32].barrier.alive;
   }
-  current->is_done = true;
+  free_fibers.push_back(current);
 }  // to the scheduler: functions return, as the thread sanitizer expects
-inline void start(Fiber& fiber) {
-  fiber.is_done = false;
-  getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = fiber.stack.get();
-  fiber.context.uc_stack.ss_size = Fiber::stack_size;
-  fiber.context.uc_link = &scheduler;
-  makecontext(&fiber.context, &run_threads, 0);
+inline void go_on(Fiber* fiber) {
+  current = fiber;
+  ++switches;
+  threadIdx.x = fiber->thread;
+  swapcontext(&scheduler, &fiber->context);
+}
+inline void start_fiber() {
+  if (free_fibers.empty()) free_fibers.push_back(&fibers.emplace_back());
+  Fiber* const fiber = free_fibers.back();
+  free_fibers.pop_back();
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = Fiber::stack_size;
+  fiber->context.uc_link = &scheduler;
+  makecontext(&fiber->context, &run_threads, 0);
+  go_on(fiber);
+}
+/// Until all threads of the warp have ended or wait for other warps.
+inline void run_warp() {
+  unsigned before;
+  do {
+    before = switches;
+    while (warp_in_turn().begun < warp_in_turn().size) start_fiber();
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      Fiber* const fiber = warp_in_turn().fibers[lane];
+      if (fiber != nullptr && fiber->can_go_on()) go_on(fiber);
+    }
+  } while (switches != before);
 }
 inline void run_block(unsigned threads) {
   warps_of_block.assign((threads + 31) / 32, Warp());
+  order.resize(warps_of_block.size());
+  std::iota(order.begin(), order.end(), 0U);
   block_barrier = {threads};
   for (unsigned t = 0; t < threads; ++t) ++warps_of_block[t / 32].barrier.alive;
-  for (next_thread = 0; block_barrier.alive > 0;) {
-    for (unsigned i = 0; i < threads; ++i) {
-      current = &fibers[i];
-      if (current->is_done && next_thread < threads) start(*current);
-      threadIdx.x = current->thread;
-      if (!current->is_done) swapcontext(&scheduler, &current->context);
-    }
+  for (Warp& warp : warps_of_block) warp.size = warp.barrier.alive;
+  while (block_barrier.alive > 0) {
+    std::shuffle(order.begin(), order.end(), random);
+    const unsigned before = switches;
+    for (turn = 0; turn < order.size(); ++turn) run_warp();
+    if (switches == before) std::fputs("the threads of a block wait for each other\n", stderr), std::abort();
   }
 }
 inline void run(dim3 blocks, unsigned threads, const std::function<void()>& call) {
   kernel_call = call;
-  while (fibers.size() < threads) fibers.emplace_back();
-  std::vector<unsigned> order(std::size_t{blocks.x} * blocks.y);
-  std::iota(order.begin(), order.end(), 0U);
-  static std::mt19937 random(1);
-  std::shuffle(order.begin(), order.end(), random);
+  std::vector<unsigned> blocks_in_order(std::size_t{blocks.x} * blocks.y);
+  std::iota(blocks_in_order.begin(), blocks_in_order.end(), 0U);
+  std::shuffle(blocks_in_order.begin(), blocks_in_order.end(), random);
   blockDim.x = threads;
   gridDim = blocks;
-  for (const unsigned block : order) {
+  for (const unsigned block : blocks_in_order) {
     blockIdx = {block % blocks.x, block / blocks.x};
     run_block(threads);
   }
   gridDim.x = 0;
 }
-/// Gives the value of another thread of the warp; its own if there is none.
+/// Gives the values of the threads of the warp; 0 of those that have ended.
 template <class T>
-T exchange(T value, unsigned from) {
+const auto& values_of_warp(T value) {
   const unsigned lane = threadIdx.x % 32;
   Warp& warp = warps_of_block[threadIdx.x / 32];
   std::uint64_t(&values)[32] = warp.values[warp.parity[lane]++ % 2];
+  if (warp.barrier.arrived == 0) std::fill(values, values + 32, 0U);
   std::memcpy(&values[lane], &value, sizeof value);
   wait(warp.barrier);
+  return values;
+}
+/// Gives the value of another thread of the warp; its own if there is none.
+template <class T>
+T exchange(T value, unsigned from) {
+  const auto& values = values_of_warp(value);
   if (from < 32) std::memcpy(&value, &values[from], sizeof value);
   return value;
 }
@@ -149,11 +193,21 @@ template <class T>
 T __shfl_sync(unsigned, T value, int lane) {
   return shim::exchange(value, static_cast<unsigned>(lane));
 }
+inline int __any_sync(unsigned, int is_true) {
+  const auto& values = shim::values_of_warp(is_true);
+  return std::any_of(values, values + 32, [](std::uint64_t value) { return value != 0; }) ? 1 : 0;
+}
 template <class T>
 T atomicMax(T* place, T value) {
-  const T before = *place;
-  *place = std::max(before, value);
-  return before;
+  return std::exchange(*place, std::max(*place, value));
+}
+template <class T>
+T atomicMin(T* place, T value) {
+  return std::exchange(*place, std::min(*place, value));
+}
+template <class T>
+T atomicAdd(T* place, T value) {
+  return std::exchange(*place, *place + value);
 }
 inline float __uint_as_float(std::uint32_t bits) {
   float value;
