@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-struct __half;         // NOLINT: the name is CUDA's
-struct __nv_bfloat16;  // NOLINT
+struct __half;          // NOLINT: the name is CUDA's
+struct __nv_bfloat16;   // NOLINT
 struct __hip_bfloat16;  // NOLINT
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE

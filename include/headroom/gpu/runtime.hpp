@@ -46,11 +46,11 @@ inline constexpr auto& cudaStreamSynchronize = ::hipStreamSynchronize;
 // Overloaded, of other parameters, or deprecated in some versions
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-inline constexpr auto& cudaFreeHost = ::hipHostFree;
 inline cudaError_t cudaMalloc(void** place, std::size_t bytes) { return ::hipMalloc(place, bytes); }
 inline cudaError_t cudaMallocHost(void** place, std::size_t bytes) {
   return ::hipHostMalloc(place, bytes, 0);
 }
+inline cudaError_t cudaFreeHost(void* memory) { return ::hipHostFree(memory); }
 #pragma GCC diagnostic pop
 template <class Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel* kernel) {

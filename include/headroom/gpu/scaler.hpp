@@ -19,8 +19,8 @@
 // may capture them; `fetch` copies, `read` and `set` wait.
 //
 // Every compiler takes the declarations. The definitions need nvcc, hipcc or clang -x cuda or hip:
-// if .cpp files use a Scaler, a .cu file that is compiled with the same -m flags has the line `template class
-// headroom::gpu::Scaler<>;`.
+// if .cpp files use a Scaler, a .cu file that is compiled with the same -m flags has the line
+// `template class headroom::gpu::Scaler<>;`.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {

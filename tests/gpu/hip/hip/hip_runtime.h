@@ -1,6 +1,6 @@
 #pragma once
 
-// As much of HIP as headroom/gpu.hpp needs, so that clang compiles its kernels for AMD without ROCm.
+// The part of HIP that headroom/gpu.hpp uses, for tests without ROCm. Only to be compiled.
 
 #include <cstddef>
 #include <cstdint>
