@@ -1,23 +1,18 @@
 #pragma once
-
 // The part of HIP that headroom/gpu.hpp uses, for tests without ROCm. Only to be compiled.
 
 #include <cstddef>
 #include <cstdint>
 
 #define __shared__ __attribute__((shared))
-#define STAND_IN_BOUNDS(threads, waves, ...) \
-  __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))
+#define STAND_IN_BOUNDS(threads, waves, ...) __attribute__((amdgpu_flat_work_group_size(1, threads), amdgpu_waves_per_eu(waves)))
 #define __launch_bounds__(...) STAND_IN_BOUNDS(__VA_ARGS__, 1, )  // as HIP's: waves in place of blocks
 
 struct dim3 {
   unsigned x, y, z;
   __host__ __device__ dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
-#define STAND_IN_INDEX(type, value)                        \
-  struct type {                                            \
-    __device__ operator unsigned() const { return value; } \
-  }
+#define STAND_IN_INDEX(type, value) struct type { __device__ operator unsigned() const { return value; } }
 STAND_IN_INDEX(ThreadX, __builtin_amdgcn_workitem_id_x());
 STAND_IN_INDEX(BlockX, __builtin_amdgcn_workgroup_id_x());
 STAND_IN_INDEX(BlockY, __builtin_amdgcn_workgroup_id_y());
