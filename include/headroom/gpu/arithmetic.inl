@@ -1,6 +1,8 @@
 // Arithmetic that no flag changes, such as -use_fast_math, -ftz=true, -prec-div=false and -fmad.
 
+#if !defined(__HIP__)
 #include <cuda_fp16.h>
+#endif
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu::detail {
@@ -27,20 +29,49 @@ __device__ inline double to_double(float value) {  // -ftz=true would make a cas
   asm("cvt.f64.f32 %0, %1;" : "=d"(result) : "f"(value));
   return result;
 }
-#else  // nvcc parses it for the host, which never calls it
+#else  // AMD; and it is parsed for the host, which never calls it
 #define HEADROOM_DETAIL_ROUNDED(name, sign, ptx, in_double) \
   template <class T>                                        \
   __device__ T name(T a, T b) {                             \
     return hd::hide_from_optimizer(a sign b);               \
   }
-__device__ inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+__device__ inline float fma(float a, float b, float c) {
+  return hd::hide_from_optimizer(__builtin_fmaf(a, b, c));
+}
 __device__ inline float negated(float value) { return -value; }
 __device__ inline double to_double(float value) { return static_cast<double>(value); }
 #endif
 __device__ inline double to_double(double value) { return value; }
 HEADROOM_DETAIL_ROUNDED(mul, *, "mul.rn.f32", __dmul_rn)
+#if defined(__HIP_DEVICE_COMPILE__)
+/// Not hidden, because clang does not unroll loops with assembly.
+template <class T>
+__device__ T add(T a, T b) {
+#pragma clang fp contract(off) reassociate(off)
+  return a + b;
+}
+/// The compiler's own instructions, which -ffast-math would replace by an approximation.
+__device__ inline double div(double a, double b) {
+  bool is_scaled = false, unused = false;
+  const double divisor = __builtin_amdgcn_div_scale(a, b, false, &unused),
+               dividend = __builtin_amdgcn_div_scale(a, b, true, &is_scaled);
+  double inverse = __builtin_amdgcn_rcp(divisor);
+  for (int i = 0; i < 2; ++i) {
+    const double error = hd::hide_from_optimizer(__builtin_fma(-divisor, inverse, 1.0));
+    inverse = hd::hide_from_optimizer(__builtin_fma(inverse, error, inverse));
+  }
+  const double q = mul(dividend, inverse);
+  const double rest = hd::hide_from_optimizer(__builtin_fma(-divisor, q, dividend));
+  return __builtin_amdgcn_div_fixup(__builtin_amdgcn_div_fmas(rest, inverse, q, is_scaled), b, a);
+}
+/// A double has enough digits to round twice.
+__device__ inline float div(float a, float b) {
+  return static_cast<float>(div(to_double(a), to_double(b)));
+}
+#else
 HEADROOM_DETAIL_ROUNDED(add, +, "add.rn.f32", __dadd_rn)
 HEADROOM_DETAIL_ROUNDED(div, /, "div.rn.f32", __ddiv_rn)
+#endif
 #undef HEADROOM_DETAIL_ROUNDED
 
 template <class Format>
@@ -51,7 +82,11 @@ using compute_of = std::conditional_t<std::is_same_v<Format, binary64>, double, 
 template <class Format, class Compute = compute_of<Format>>
 __device__ Compute widen(bits_of<Format> bits) {
   if constexpr (std::is_same_v<Format, binary16>) {
+#if defined(__HIP__)
+    return static_cast<float>(hd::bit_cast<_Float16>(bits));
+#else
     return __half2float(__ushort_as_half(bits));
+#endif
   } else if constexpr (std::is_same_v<Format, brain16>) {
     return __uint_as_float(static_cast<unsigned>(bits) << 16);
   } else if constexpr (sizeof(Compute) > sizeof bits) {
@@ -65,7 +100,11 @@ template <class Format, class Compute>
 __device__ bits_of<Format> narrow(Compute value) {
   using From = std::conditional_t<std::is_same_v<Compute, double>, binary64, binary32>;
   if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, binary16>) {
+#if defined(__HIP__)
+    return hd::bit_cast<std::uint16_t>(static_cast<_Float16>(value));
+#else
     return __half_as_ushort(__float2half_rn(value));
+#endif
   } else if constexpr (std::is_same_v<From, binary32> && std::is_same_v<Format, brain16>) {
     const unsigned bits = __float_as_uint(value), rounded = bits + 0x7FFFU + (bits >> 16 & 1U);
     const bool is_nan = (bits & binary32::abs_mask) > binary32::infinity_bits;
@@ -168,10 +207,28 @@ __device__ bits_of<Format> largest_in(std::uint32_t words) {
   if constexpr (sizeof(bits_of<Format>) == 4) return words;
   return static_cast<bits_of<Format>>(hd::larger_of(words & 0x7FFFU, words >> 16 & 0x7FFFU));
 }
+/// A thread's value from another of its warp. Half a wave of 64 on AMD is a warp, too: its lanes
+/// read only each other, and they run together, even if the other half is in another branch.
+template <class T>
+__device__ T shuffle(T value, int lane) {
+#if defined(__HIP__)
+  return __shfl(value, lane, 32);
+#else
+  return __shfl_sync(0xFFFFFFFFU, value, lane);
+#endif
+}
+template <class T>
+__device__ T shuffle_xor(T value, unsigned lane_mask) {
+#if defined(__HIP__)
+  return __shfl_xor(value, static_cast<int>(lane_mask), 32);
+#else
+  return __shfl_xor_sync(0xFFFFFFFFU, value, static_cast<int>(lane_mask));
+#endif
+}
 template <class Bits>
 __device__ Bits warp_max(Bits value) {
-  for (int step = 16; step > 0; step /= 2)
-    value = hd::larger_of(value, static_cast<Bits>(__shfl_xor_sync(0xFFFFFFFFU, value, step)));
+  for (unsigned step = 16; step > 0; step /= 2)
+    value = hd::larger_of(value, shuffle_xor(value, step));
   return value;
 }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -2,10 +2,9 @@
 
 #include <headroom/detail/error.hpp>
 #include <headroom/dtype/dtype_traits.hpp>
+#include <headroom/gpu/runtime.hpp>
 #include <headroom/kernel/sums.hpp>
 #include <headroom/tree/any_tensor.hpp>
-
-#include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,19 +17,22 @@
 #include <utility>
 #include <vector>
 
-struct __half;         // NOLINT: the name is CUDA's
-struct __nv_bfloat16;  // NOLINT
+struct __half;          // NOLINT: the name is CUDA's
+struct __nv_bfloat16;   // NOLINT
+struct __hip_bfloat16;  // NOLINT
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 template <>
 struct dtype_traits<::__half> : detail::has_format<binary16> {};
 template <>
 struct dtype_traits<::__nv_bfloat16> : detail::has_format<brain16> {};
+template <>
+struct dtype_traits<::__hip_bfloat16> : detail::has_format<brain16> {};
 
 namespace gpu {
 namespace hd = headroom::detail;
 
-/// The dtype of T, which is float, double, __half, __nv_bfloat16, or a type that has the
+/// The dtype of T, which is float, double, __half, __nv_bfloat16 or HIP's, or a type that has the
 /// dtype_traits of one of these.
 template <class T>
 [[nodiscard]] constexpr dtype_code dtype_of() {

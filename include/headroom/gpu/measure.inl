@@ -17,8 +17,7 @@ __device__ Compute plus_square(Compute sum, Compute value) {
 }
 template <class Compute>
 __device__ Compute plus_other(Compute value, unsigned lane_mask) {
-  return add(value, static_cast<Compute>(
-                        __shfl_xor_sync(0xFFFFFFFFU, value, static_cast<int>(lane_mask))));
+  return add(value, shuffle_xor(value, lane_mask));
 }
 /// Reads 16 bytes that are read once, `offset` bytes behind `from`.
 template <int offset>
@@ -125,8 +124,7 @@ struct Squares {
       unsigned of_piece = largest;
 #pragma unroll
       for (unsigned step = threads_each / 2; step > 0; step /= 2)
-        of_piece =
-            hd::larger_of(of_piece, __shfl_xor_sync(0xFFFFFFFFU, of_piece, static_cast<int>(step)));
+        of_piece = hd::larger_of(of_piece, shuffle_xor(of_piece, step));
       exponent = of_piece > most                      ? down_exponent
                  : of_piece != 0 && of_piece <= least ? up_exponent
                                                       : 0;
@@ -237,7 +235,7 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
     max_abs.add<Format>(sum_blocks<Format>(list, group, head, memory, now, sum));
   });
   if (threadIdx.x < 32) {
-    const double rescaled = __shfl_sync(0xFFFFFFFFU, sum, 16);
+    const double rescaled = shuffle(sum, 16);
 #pragma unroll
     for (unsigned step = 8; step > 0; step /= 2) sum = plus_other(sum, step);
     if (threadIdx.x == 0) list.sums[group.number] = add(sum, rescaled);

@@ -3,11 +3,10 @@
 #include <headroom/detail/bits.hpp>
 #include <headroom/detail/error.hpp>
 #include <headroom/gpu/gradients.hpp>
+#include <headroom/gpu/runtime.hpp>
 #include <headroom/ops/clip_factor.hpp>
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/report.hpp>
-
-#include <cuda_runtime.h>
 
 #include <cstddef>
 #include <memory>
@@ -19,9 +18,9 @@
 // step is taken. docs/gpu.md has the loop. Verbs that take a stream only launch kernels, so a graph
 // may capture them; `fetch` copies, `read` and `set` wait.
 //
-// Every compiler takes the declarations. The definitions need nvcc or clang -x cuda: if .cpp files
-// use a Scaler, a .cu file that is compiled with the same -m flags has the line `template class
-// headroom::gpu::Scaler<>;`.
+// Every compiler takes the declarations. The definitions need nvcc, hipcc or clang -x cuda or hip:
+// if .cpp files use a Scaler, a .cu file that is compiled with the same -m flags has the line
+// `template class headroom::gpu::Scaler<>;`.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu {
@@ -223,6 +222,6 @@ class Scaler {
 }  // namespace gpu
 HEADROOM_DETAIL_END_NAMESPACE
 
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__HIP__)
 #include <headroom/gpu/launch.inl>
 #endif

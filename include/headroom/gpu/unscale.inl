@@ -189,8 +189,9 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
                                                      : unscale_group<Any>(list, group, scale, now));
       }
     };
-    if (adds || head.to != head.from) run(binary32());
-    if (!adds && head.to == head.from) run(From());
+    constexpr bool is_one = adds || std::is_same_v<From, binary32>;  // pair of dtypes
+    if (is_one || head.to != head.from) return run(binary32());
+    if constexpr (!is_one) run(From());
   });
   add_max_abs(max_abs, 1.0, now);
 }
