@@ -61,7 +61,8 @@ std::vector<T> on_host(const T* values, std::size_t n) {
 
 // ---- bits ----
 
-enum class Values { all_patterns, any, finite, moderate, tiny, huge };
+enum class Values { all_patterns, any, finite, moderate, tiny, huge, varied };
+int exponent_of_tensor = 0;  // of varied ones
 struct Shape {
   dtype_code dtype;
   std::size_t size;
@@ -86,9 +87,10 @@ typename Format::bits_type element(Values values, std::size_t i) {
   if (values == Values::any || (values == Values::finite && is_finite && sizeof(Bits) < 8))
     return bits;
   const int far = std::is_same_v<Format, headroom::binary16> ? 14 : 70;
-  const int exponent = values == Values::tiny   ? -far
-                       : values == Values::huge ? far
-                                                : static_cast<int>(any >> 40U) % 20 - 18;
+  const int exponent = values == Values::tiny     ? -far - static_cast<int>(any >> 40U) % (far - 13)
+                       : values == Values::huge   ? far
+                       : values == Values::varied ? exponent_of_tensor
+                                                  : static_cast<int>(any >> 40U) % 20 - 18;
   const float value = std::ldexp(static_cast<float>(any % 16777216) / 16777216.0F - 0.5F, exponent);
   // A double's last bits
   const Bits rest = sizeof(Bits) < 8 ? Bits{0} : static_cast<Bits>(any >> 36U);
@@ -109,6 +111,7 @@ struct Twins {
       const std::size_t each = gpu::detail::TypedPiece::bytes_of(dtype),
                         offset = host.size() + below(2) * below(8) * each;
       offsets.push_back(offset);
+      exponent_of_tensor = static_cast<int>(below(20)) - 12;
       host.resize((offset + size * each + 319) / 256 * 256, 0x5A);
       with_format(dtype, [&](auto format) {
         for (std::size_t i = 0; i < size; ++i) {
@@ -199,12 +202,27 @@ void compare(const std::string& name, const std::vector<Shape>& shapes, float sc
 void bits(bool is_small) {
   constexpr dtype_code dtypes[] = {dtype_code::fp16, dtype_code::bf16, dtype_code::fp32,
                                    dtype_code::fp64};
-  std::vector<Shape> patterns, many;
+  std::vector<Shape> patterns, many, varied;
   for (const bool has_destination : {true, false})
     for (int i = 0; i < 2; ++i)
       patterns.push_back({dtypes[i], 65536, has_destination, Values::all_patterns});
   for (std::size_t i = 0; i < (is_small ? 600 : 70000); ++i)
     many.push_back({dtypes[2 + i % 2], 1 + i % 5, false, Values::moderate});
+  for (std::size_t i = 0; i < 500; ++i)
+    varied.push_back({dtypes[1 + i / 250], 1 + below(600), false, Values::varied});
+  compare("varied", varied, 1.0F);
+  // Quotients whose remainder is not exact
+  for (const bool has_destination : {true, false})
+    compare("tiny, divided",
+            {{dtype_code::fp32, 3000, has_destination, Values::tiny},
+             {dtype_code::bf16, 3000, has_destination, Values::tiny}},
+            1.37F);
+  // Of few norms the last bit depends on the order of the sums
+  for (int run = 0; run < 200; ++run) {
+    varied.resize(10 + below(10), {dtype_code::fp32, 0, false, Values::varied});
+    for (Shape& s : varied) s = {dtype_code::fp32, 1 + below(64), false, Values::varied};
+    compare("varied, few " + std::to_string(run), varied, 1.0F);
+  }
   compare("all patterns, divided", patterns, 1000.1F);
   if (!is_small) compare("all patterns, multiplied", patterns, 1024.0F);
   compare("many groups", many, 1024.0F);  // one a tensor: more than are added at once
@@ -221,11 +239,12 @@ void bits(bool is_small) {
     }
     if (run == 0) shapes.push_back({dtype_code::fp16, 140000, true, Values::finite});
     const float fraction = static_cast<float>(below(8388608)) / 8388608.0F;
+    const int exponent = static_cast<int>(below(run % 3 == 1 ? 240 : 60));
     const float scale =
-        run % 5 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, static_cast<int>(below(60)) - 30);
+        run % 5 == 0 ? 1024.0F : std::ldexp(1.0F + fraction, exponent - (run % 3 == 1 ? 120 : 30));
     compare("list " + std::to_string(run) + ", scale " + std::to_string(scale), shapes, scale);
   }
-  std::printf("bits: %d lists, %d failures\n", n_lists + (is_small ? 2 : 3), failures);
+  std::printf("bits: %d lists, %d failures\n", n_lists + (is_small ? 205 : 206), failures);
 }
 
 // ---- policies ----
