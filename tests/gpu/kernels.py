@@ -22,7 +22,7 @@ def short_names(mangled):
     """unscale_group<binary16,binary32,true>: without result, namespaces, parameters and spaces."""
     text = "\n".join(name.rsplit("$", 1)[-1] for name in mangled)
     names = subprocess.run(["c++filt"], input=text, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [re.sub(r"^\w+ |\w+::", "", name).split("(")[0].replace(" ", "") for name in names]
+    return [re.sub(r"^.*?[^,] (?=\w)", "", re.sub(r"\w+::", "", name).split("(")[0]).replace(" ", "") for name in names]
 
 
 def resources(log):

@@ -33,8 +33,8 @@ fi
 codes=() listings=()
 for code in $("$nvcc" --list-gpu-code | grep -xE 'sm_(80|90|100|120)'); do codes+=(-gencode "arch=${code/sm/compute},code=$code"); done
 mkdir "$work/code"
-"${compile[@]}" -std=c++17 "${codes[@]}" --threads 2 -Xptxas -v -fatbin --keep --keep-dir "$work/code" "$work/kernels.cu" \
-  -o "$work/fatbin" 2>"$work/log" || { cat "$work/log" && exit 1; }
+"${compile[@]}" -std=c++17 "${codes[@]}" --threads 2 -Xptxas -v -c --keep --keep-dir "$work/code" "$work/kernels.cu" \
+  -o "$work/kernels.o" 2>"$work/log" || { cat "$work/log" && exit 1; }
 if nvdisasm=$(command -v "${NVDISASM:-nvdisasm}" || command -v "$(dirname "$nvcc")/nvdisasm"); then
   for cubin in "$work"/code/*.cubin; do "$nvdisasm" -c "$cubin" >"$cubin.sass" && listings+=("$cubin.sass"); done
 fi
