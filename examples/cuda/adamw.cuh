@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 namespace fused::gpu {
@@ -18,7 +17,7 @@ namespace d = headroom::gpu::detail;
 /// With the names and defaults of torch.optim.AdamW.
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 1e-2;
-  bool gradients_are_scaled = true;  ///< false: they are what `unscale` or `accumulate` wrote
+  bool gradients_are_scaled = true;  ///< false: read what `unscale` or `accumulate` wrote, also to destinations
 };
 /// Tensors in the memory of the device, all of the gradient's size. The moments begin with zeros.
 struct Parameter {
@@ -97,11 +96,12 @@ class AdamW {
  public:
   /// `lr` is on the device: your kernel may change it before any step. Waits for the device.
   AdamW(const std::vector<Parameter>& parameters, const float* lr, const AdamWOptions& by = {}) : lr_(lr), by_(by) {
-    constexpr std::size_t most = 16384;  // elements of a chunk
     std::vector<Chunk> chunks;
-    for (const Parameter& of : parameters)
-      for (std::size_t at = 0; at < of.gradient.size; at += most)
-        chunks.push_back({of, at, std::min(at + most, of.gradient.size)});
+    for (Parameter of : parameters) {
+      if (!by.gradients_are_scaled && of.gradient.destination != nullptr) of.gradient = {of.gradient.destination, of.gradient.size};
+      for (std::size_t at = 0; at < of.gradient.size; at += 16384)
+        chunks.push_back({of, at, std::min(at + 16384, of.gradient.size)});
+    }
     n_chunks_ = static_cast<unsigned>(chunks.size());
     chunks_ = d::copied(chunks.size(), chunks.data());
     d::load(adamw_kernel<>);

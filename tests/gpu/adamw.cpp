@@ -72,8 +72,10 @@ void compare(bool are_scaled, Layers... layers) {
     for (float& w : l.weights.values()) w = uniform();
     weights.emplace_back(l.weights.data(), l.weights.data() + l.n);
     list.emplace_back(l.gradients.data(), l.n, are_scaled ? nullptr : l.sums.data());
-    parameters.push_back({are_scaled ? list.back() : gpu::Gradient(l.sums.data(), l.n),
-                          l.weights.data(), l.first.data(), l.second.data()});
+    // With the sums as the destination or as the gradient
+    parameters.push_back(
+        {are_scaled || l.has_copy ? list.back() : gpu::Gradient(l.sums.data(), l.n),
+         l.weights.data(), l.first.data(), l.second.data()});
     if (l.has_copy) parameters.back().copy = {l.copy.data(), l.n};
   };
   (add(layers), ...);

@@ -387,11 +387,11 @@ TEST_CASE("gpu: assign gives a list other addresses, in the order of the stream"
   CHECK(message([](auto& bad) { bad.pop_back(); }) ==
         "headroom: assign: 169 gradients, but the list has 170");
   CHECK(message([](auto& bad) { bad[1].size = 2; }) ==
-        "headroom: assign: gradients[1] has another size");
+        "headroom: assign: gradients[1] has 2 elements, not 3");
   CHECK(message([](auto& bad) { bad[3].dtype = dtype_code::bf16; }) ==
         "headroom: assign: gradients[3] has another dtype");
   CHECK(message([](auto& bad) { bad[1].destination = nullptr; }) ==
-        "headroom: assign: gradients[1] has another kind of destination");
+        "headroom: assign: gradients[1] has lost its destination");
   CHECK(message([](auto& bad) { bad[5].data = bad[4].data; }) ==
         "headroom: gradients[4].data and gradients[5].data overlap; list each tensor once, with "
         "its own destination");

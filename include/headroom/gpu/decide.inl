@@ -58,7 +58,9 @@ __global__ void __launch_bounds__(threads)
                      !report.finite,
                      steps,
                      skips,
-                     now.overflow == 0 ? -1LL : static_cast<long long>(~now.overflow)};
+                     report.finite       ? last.first_overflow
+                     : now.overflow == 0 ? -1LL
+                                         : static_cast<long long>(~now.overflow)};
   const double clip = hd::clip_factor(report, max_norm);
   state->step = {report.finite ? 0.0F : 1.0F,
                  report.finite,

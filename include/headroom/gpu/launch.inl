@@ -51,17 +51,20 @@ __global__ void assign_kernel(TypedPiece* pieces, Moves moves) {
 [[gnu::used]] inline void Gradients::assign(const std::vector<Gradient>& gradients,
                                             cudaStream_t stream) {
   home_.check_current("assign", "the list");
-  const auto refuse = [](std::size_t i, const char* what) {
-    hd::throw_invalid_argument({"assign: gradients[", std::to_string(i), "] has another ", what});
+  const auto refuse = [](std::size_t i, std::initializer_list<std::string_view> what) {
+    hd::throw_invalid_argument({"assign: gradients[", std::to_string(i), "] ", hd::concat(what)});
   };
   if (gradients.size() != all_.size())
     hd::throw_invalid_argument({"assign: ", std::to_string(gradients.size()),
                                 " gradients, but the list has ", std::to_string(all_.size())});
   bool moves_results = false;
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    if (gradients[i].size != all_[i].size) refuse(i, "size");
-    if (gradients[i].dtype != all_[i].dtype) refuse(i, "dtype");
-    if (is_in_place(gradients[i]) != is_in_place(all_[i])) refuse(i, "kind of destination");
+    if (gradients[i].size != all_[i].size)
+      refuse(i, {"has ", std::to_string(gradients[i].size), " elements, not ",
+                 std::to_string(all_[i].size)});
+    if (gradients[i].dtype != all_[i].dtype) refuse(i, {"has another dtype"});
+    if (is_in_place(gradients[i]) != is_in_place(all_[i]))
+      refuse(i, {is_in_place(all_[i]) ? "has a new destination" : "has lost its destination"});
     moves_results = moves_results || result(gradients[i]) != result(all_[i]);
   }
   check(gradients);

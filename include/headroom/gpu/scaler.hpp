@@ -46,8 +46,8 @@ struct Snapshot {
   bool skipped = false;     ///< the last step
   long long steps = 0;      ///< all, skipped ones included
   long long skips = 0;      ///< the skipped ones
-  /// The first gradient of the last step that had an Inf or NaN: its index in its list, after those
-  /// of the lists that the step used before. -1: none had, or those of another rank
+  /// The first gradient of the last skipped step that had an Inf or NaN: its index in its list,
+  /// after those of the lists that the step used before. -1: none of this rank had
   long long first_overflow = -1;
 };
 
@@ -150,6 +150,7 @@ class Scaler {
                                                      cudaMemcpyHostToDevice, stream));
     // `state` is read until then
     detail::check("cudaStreamSynchronize", cudaStreamSynchronize(stream));
+    is_fetching_ = false;
     begin_step();
   }
 
@@ -161,7 +162,7 @@ class Scaler {
     detail::check("cudaEventRecord", cudaEventRecord(arrived_.get(), stream));
     is_fetching_ = true;
   }
-  /// The snapshot that was fetched, if it has arrived. Does not wait.
+  /// The snapshot that was fetched last, if it has arrived. Does not wait.
   [[nodiscard]] std::optional<Snapshot<Policy>> poll() const {
     if (!is_fetching_ || !has_arrived()) return std::nullopt;
     return fetched_->snapshot;
