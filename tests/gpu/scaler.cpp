@@ -630,6 +630,7 @@ TEST_CASE("gpu: snapshots are fetched without waiting, and set again") {
   const float* const address = scaler.loss_scale();
   scaler.set(snapshot, stream);
   CHECK(*address == 8.0F);
+  CHECK_FALSE(scaler.poll().has_value());  // which would be of before
   // What was measured before `set` is forgotten
   CHECK_FALSE(logic_error_of([&] { scaler.update(stream); }).empty());
   const gpu::Gradients nothing;
@@ -672,6 +673,7 @@ TEST_CASE("gpu: an empty list is measured without a launch") {
   CHECK(launches_of([&] { scaler.measure(nothing, stream), scaler.unscale(nothing, stream); }) ==
         0);
   scaler.accumulate(other, stream);
+  scaler.accumulate(empty, stream);  // fp16, and floats without a destination
   scaler.measure(empty, stream);
   scaler.update(stream, 1.0);
   const auto report = scaler.read(stream).report;

@@ -129,7 +129,7 @@ __device__ std::uint32_t narrow_two(float a, float b) {
 #endif
 }
 
-/// What a load brings. Taking out elements of 16 bits would wait for it.
+/// The words of a load. Elements of 16 bits are taken out of them later: that waits for the load.
 template <unsigned bytes>
 struct alignas(bytes) Words {
   using Word = std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t>;
@@ -141,9 +141,6 @@ struct alignas(lanes * sizeof(bits_of<Format>)) Pack {
   using Raw = Words<lanes * sizeof(bits_of<Format>)>;
   bits_of<Format> lane[lanes];
 
-  static __device__ bool is_aligned(const bits_of<Format>* first) {
-    return reinterpret_cast<std::uintptr_t>(first) % sizeof(Pack) == 0;
-  }
   static __device__ Raw raw(const bits_of<Format>* first) {
     return *reinterpret_cast<const Raw*>(first);
   }
@@ -243,19 +240,6 @@ __device__ inline bool warp_any(bool value) {
   return warp_max(value ? 1U : 0U) != 0;
 #endif
 }
-/// The largest magnitude of a thread's elements, by bits, which order as numbers; NaN is largest.
-struct MaxAbs {
-  unsigned narrow = 0;  // as a float
-  unsigned long long of_doubles = 0;
-
-  template <class Format>
-  __device__ void add(bits_of<Format> magnitude) {
-    if constexpr (std::is_same_v<Format, binary64>)
-      of_doubles = hd::larger_of<unsigned long long>(of_doubles, magnitude);
-    if constexpr (!std::is_same_v<Format, binary64>)
-      narrow = hd::larger_of(narrow, hd::bit_cast<std::uint32_t>(widen<Format>(magnitude)));
-  }
-};
 /// The largest of a block, in its thread 0. Called once, by all threads.
 template <class Bits>
 __device__ Bits block_max(Bits value) {
@@ -268,10 +252,8 @@ __device__ Bits block_max(Bits value) {
              : value;
 }
 /// Called by all threads of a block. The order of the atomics does not change a maximum.
-__device__ inline void add_max_abs(const MaxAbs& mine, double divisor, Sums* now) {
-  const std::uint64_t of_floats = hd::convert_bits<binary32, binary64>(mine.narrow);
-  const std::uint64_t bits =
-      block_max(hd::larger_of<unsigned long long>(mine.of_doubles, of_floats));
+__device__ inline void add_max_abs(unsigned long long mine, double divisor, Sums* now) {
+  const std::uint64_t bits = block_max(mine);
   // Inf stands for NaN, too
   const double max_abs = hd::bit_cast<double>(hd::smaller_of(bits, binary64::infinity_bits));
   if (threadIdx.x == 0)

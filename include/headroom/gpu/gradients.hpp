@@ -106,8 +106,9 @@ using hd::squares_per_sum;
 
 // Threads of a block, the fastest that were tried: docs/notes/gpu.md.
 inline constexpr unsigned threads = 256, few_threads = 128, most_threads = 512;
-inline constexpr unsigned few_groups = 128;  // A list of fewer groups has more threads for each,
-inline constexpr unsigned sharing = 16;      // and so many blocks that unscale one.
+// Lists of fewer groups have more threads in a block of `measure`, and so many blocks of `unscale`
+// for a group.
+inline constexpr unsigned few_groups = 128, sharing = 16;
 
 struct TypedPiece {
   const unsigned char* source;
@@ -141,9 +142,9 @@ void for_each_piece(const Gradient& g, void* destination, dtype_code to, unsigne
         at));
   }
 }
-/// What one block of threads works on, and what has one sum of squares: up to 128 blocks of
-/// `squares_per_sum` elements of one dtype. If piece `first` of a list is longer than a block, its
-/// blocks; otherwise `count` pieces.
+/// The work of one block of threads, which has one sum of squares: up to 128 blocks of
+/// `squares_per_sum` elements of one dtype. These are `count` pieces from `first` on, or, if that
+/// piece is longer than a block, its blocks.
 struct BlockWork {
   unsigned first, count;
   unsigned number;  // of its sum
@@ -273,8 +274,9 @@ class Gradients {
       const dtype_code to = result_dtype(g);
       const auto first = static_cast<unsigned>(pieces.size());
       firsts_.push_back(first);
-      if (is_in_place(g) && !in_place_) in_place_ = i;
-      if (is_in_place(g) && g.dtype == dtype_code::fp16 && !fp16_in_place_) fp16_in_place_ = i;
+      if (g.size != 0 && is_in_place(g) && !in_place_) in_place_ = i;
+      if (g.size != 0 && is_in_place(g) && g.dtype == dtype_code::fp16 && !fp16_in_place_)
+        fp16_in_place_ = i;
       groups[0].add({g.dtype, g.dtype}, g.size, first);
       groups[1].add({to, to}, g.size, first);
       groups[2].add({g.dtype, to}, g.size, first);

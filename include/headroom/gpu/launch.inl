@@ -26,7 +26,7 @@ void load(Kernels*... kernels) {
   (check("cudaFuncGetAttributes", cudaFuncGetAttributes(&unused, kernels)), ...);
 }
 
-/// Gradients with other addresses, as many as a kernel may have as a parameter.
+/// Other addresses of gradients. 160 fit into the 4 KiB of a kernel's parameters.
 struct Moves {
   static constexpr unsigned most = 160;
   struct {
@@ -40,9 +40,11 @@ __global__ void assign_kernel(TypedPiece* pieces, Moves moves) {
   TypedPiece* const own = pieces + move.first;
   const std::size_t step = own->size > squares_per_sum ? group_size : squares_per_sum;
   for (unsigned i = threadIdx.x; i < move.count; i += few_threads) {
-    own[i].source = static_cast<unsigned char*>(move.source);
-    own[i].destination = static_cast<unsigned char*>(move.destination);
-    own[i] = TypedPiece::moved(own[i], step * i);
+    TypedPiece piece = own[i];
+    piece.source = static_cast<unsigned char*>(move.source);
+    piece.destination = static_cast<unsigned char*>(move.destination);
+    piece = TypedPiece::moved(piece, step * i);
+    own[i].source = piece.source, own[i].destination = piece.destination;
   }
 }
 }  // namespace detail
@@ -63,6 +65,7 @@ __global__ void assign_kernel(TypedPiece* pieces, Moves moves) {
       refuse(i, {"has ", std::to_string(gradients[i].size), " elements, not ",
                  std::to_string(all_[i].size)});
     if (gradients[i].dtype != all_[i].dtype) refuse(i, {"has another dtype"});
+    if (all_[i].size == 0) continue;
     if (is_in_place(gradients[i]) != is_in_place(all_[i]))
       refuse(i, {is_in_place(all_[i]) ? "has a new destination" : "has lost its destination"});
     moves_results = moves_results || result(gradients[i]) != result(all_[i]);

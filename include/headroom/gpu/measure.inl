@@ -1,4 +1,4 @@
-// kernel/measure.inl, with one or two of its 64 sums for each byte that a thread loads at once.
+// kernel/measure.inl, with 8, 4 or 2 of its 64 sums in each thread.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu::detail {
@@ -19,7 +19,7 @@ template <class Compute>
 __device__ Compute plus_other(Compute value, unsigned lane_mask) {
   return add(value, shuffle_xor(value, lane_mask));
 }
-/// Reads 16 bytes that are read once, `offset` bytes behind `from`.
+/// Loads 16 bytes past the L1 cache, from `offset` bytes behind `from`.
 template <int offset>
 __device__ Words<16> read_once(const void* from) {
 #if defined(__CUDA_ARCH__)
@@ -37,7 +37,7 @@ __device__ Words<16> read_once(const void* from) {
 ///
 /// Each thread loads 16 bytes of each row of 64 elements: those at multiples of 16. If the piece
 /// begins between these, all rows begin `shift` elements before it, there is one row more, and the
-/// sums are turned by `shift` places. They are added in pairs, so the results are the same.
+/// sums are rotated by `shift` places. They are added in pairs, so the results are the same.
 template <class Format>
 struct Squares {
   using Bits = bits_of<Format>;
@@ -129,7 +129,7 @@ struct Squares {
                  : of_piece != 0 && of_piece <= least ? up_exponent
                                                       : 0;
     }
-    Compute sums[lanes] = {};
+    alignas(16) Compute sums[lanes] = {};
     const bool rescales = may_rescale && warp_any(exponent != 0);
     if (rescales) {  // the other pieces by 1
       add_squares<n, true>(sums, static_cast<Compute>(hd::power_of_two(exponent)));
@@ -161,24 +161,17 @@ struct Squares {
       *rescaled = 0.0;
     }
     if (piece.size != 0 && place < threads_each / 4) {
-      if (is_whole)
-        store_sums(row + lanes * place, sums);
-      else
-        for (int l = 0; l < lanes; ++l) row[(begin + l) & 15] = sums[l];
+      struct alignas(16) Some {
+        Compute each[16 / sizeof(Compute)];
+      };
+      constexpr int some = 16 / sizeof(Compute);
+#pragma unroll
+      for (int l = 0; is_whole && l < lanes; l += some)
+        *reinterpret_cast<Some*>(row + lanes * place + l) =
+            *reinterpret_cast<const Some*>(sums + l);
+      for (int l = 0; !is_whole && l < lanes; ++l) row[(begin + l) & 15] = sums[l];
     }
     return largest;
-  }
-  static __device__ void store_sums(Compute* to, const Compute (&sums)[lanes]) {
-    constexpr int n = 16 / sizeof(Compute);
-#pragma unroll
-    for (int i = 0; i < lanes; i += n) {
-      struct alignas(16) Some {
-        Compute each[n];
-      } some;
-#pragma unroll
-      for (int k = 0; k < n; ++k) some.each[k] = sums[i + k];
-      *reinterpret_cast<Some*>(to + i) = some;
-    }
   }
 };
 /// All blocks of a group. Returns the largest magnitude of this thread's elements.
@@ -228,11 +221,12 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
   [[maybe_unused]] alignas(16) __shared__ double memory[most_blocks * 17];
   const BlockWork group = list.groups[blockIdx.x];
   const TypedPiece head = piece_of(list, group.first);
-  MaxAbs max_abs;
+  std::uint64_t max_abs = 0;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
   with_format(head.from, [&](auto format) {
     using Format = decltype(format);
-    max_abs.add<Format>(sum_blocks<Format>(list, group, head, memory, now, sum));
+    max_abs =
+        hd::convert_bits<Format, binary64>(sum_blocks<Format>(list, group, head, memory, now, sum));
   });
   if (threadIdx.x < 32) {
     const double rescaled = shuffle(sum, 16);

@@ -3,12 +3,15 @@ namespace gpu::detail {
 /// What a warp does with one piece of float or narrower elements.
 template <class From, class To, bool adds, bool is_exact>
 struct Unscale {
-  using Reported = std::conditional_t<adds, binary32, To>;
+  using Compute = compute_of<From>;
+  using Reported =
+      std::conditional_t<!adds, To,
+                         std::conditional_t<std::is_same_v<From, binary64>, binary64, binary32>>;
   static constexpr unsigned from_bytes = sizeof(bits_of<From>), to_bytes = sizeof(bits_of<To>),
                             lanes = 16 / (from_bytes > to_bytes ? from_bytes : to_bytes);
   using In = Words<lanes * from_bytes>;
   using Out = Words<lanes * to_bytes>;
-  // Waits once for all; without spills
+  // Loads under way at once. More would spill.
   static constexpr unsigned at_once = adds && from_bytes == 4 ? 4 : 8, step = 32 * lanes;
 
   float scale, inverse;
@@ -51,9 +54,11 @@ struct Unscale {
   }
   /// The same by division, of one element.
   __device__ bits_of<Reported> unscale_one(bits_of<From> bits, bits_of<To>& result) const {
-    const float x = widen<From>(bits), value = is_exact ? mul(x, inverse) : div(x, scale);
+    const Compute x = widen<From>(bits),
+                  by = widen<binary32, Compute>(__float_as_uint(is_exact ? inverse : scale)),
+                  value = is_exact ? mul(x, by) : div(x, by);
     const auto rounded = narrow<Reported>(value);
-    if constexpr (adds) result = narrow<To>(add(widen<To>(result), value));
+    if constexpr (adds) result = narrow<To>(add(widen<To, Compute>(result), value));
     if constexpr (!adds) result = rounded;
     return static_cast<bits_of<Reported>>(rounded & Reported::abs_mask);
   }
@@ -112,34 +117,17 @@ struct Unscale {
       return static_cast<unsigned>(-reinterpret_cast<std::uintptr_t>(address) / bytes % lanes);
     };
     unsigned begin = elements_to(source, from_bytes), end = piece.size;
-    if (begin != elements_to(destination, to_bytes) || begin > end) begin = end;
+    constexpr bool is_double = from_bytes == 8;  // one at a time
+    if (is_double || begin != elements_to(destination, to_bytes) || begin > end) begin = end;
     const unsigned aligned_end = end - (end - begin) % lanes;
-    bits_of<Reported> max_abs = run(source, destination, begin, aligned_end);
+    bits_of<Reported> max_abs = 0;
+    if constexpr (!is_double) max_abs = run(source, destination, begin, aligned_end);
     const unsigned rest = begin + (end - aligned_end);
     for (unsigned i = threadIdx.x % 32; i < rest; i += 32) {
       const unsigned at = i < begin ? i : aligned_end + i - begin;
       bits_of<To> result = destination[at];
       max_abs = hd::larger_of(max_abs, unscale_one(source[at], result));
       destination[at] = result;
-    }
-    return max_abs;
-  }
-};
-template <class To, bool adds>
-struct UnscaleDoubles {
-  using Reported = std::conditional_t<adds, binary64, To>;
-  float loss_scale;
-  __device__ bits_of<Reported> run(const TypedPiece& piece) const {
-    bits_of<Reported> max_abs = 0;
-    for (unsigned i = threadIdx.x % 32; i < piece.size; i += 32) {
-      bits_of<To>& place = reinterpret_cast<bits_of<To>*>(piece.destination)[i];
-      const double value =
-          div(reinterpret_cast<const double*>(piece.source)[i], to_double(loss_scale));
-      const auto rounded = narrow<Reported>(value);
-      max_abs =
-          hd::larger_of(max_abs, static_cast<bits_of<Reported>>(rounded & Reported::abs_mask));
-      if constexpr (adds) place = narrow<To>(add(widen<To, double>(place), value));
-      if constexpr (!adds) place = rounded;
     }
     return max_abs;
   }
@@ -174,20 +162,16 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
   if (blockIdx.y * blockDim.x / 32 >= count_pieces(head, group)) return;
   const float scale = now->loss_scale;
   const bool is_exact = hd::is_power_of_two(scale);  // then the reciprocal is exact, too
-  MaxAbs max_abs;
+  std::uint64_t max_abs = 0;
   with_format(head.from, [&](auto format) {
     using From = decltype(format);
     const auto run = [&](auto to) {
       using To = decltype(to);
-      if constexpr (std::is_same_v<From, binary64>) {
-        using By = UnscaleDoubles<To, adds>;
-        max_abs.add<typename By::Reported>(unscale_group<By>(list, group, scale, now));
-      } else {
-        using Exact = Unscale<From, To, adds, true>;
-        using Any = Unscale<From, To, adds, false>;
-        max_abs.add<typename Any::Reported>(is_exact ? unscale_group<Exact>(list, group, scale, now)
-                                                     : unscale_group<Any>(list, group, scale, now));
-      }
+      using Exact = Unscale<From, To, adds, true>;
+      using Any = Unscale<From, To, adds, false>;
+      max_abs = hd::convert_bits<typename Any::Reported, binary64>(
+          is_exact ? unscale_group<Exact>(list, group, scale, now)
+                   : unscale_group<Any>(list, group, scale, now));
     };
     constexpr bool is_one = adds || std::is_same_v<From, binary32>;  // pair of dtypes
     if (is_one || head.to != head.from) return run(binary32());
