@@ -1,6 +1,6 @@
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace gpu::detail {
-/// What a warp does with one piece of float or narrower elements.
+/// What a warp does with one piece. Doubles are divided one at a time.
 template <class From, class To, bool adds, bool is_exact>
 struct Unscale {
   using Compute = compute_of<From>;
@@ -125,7 +125,8 @@ struct Unscale {
     const unsigned rest = begin + (end - aligned_end);
     for (unsigned i = threadIdx.x % 32; i < rest; i += 32) {
       const unsigned at = i < begin ? i : aligned_end + i - begin;
-      bits_of<To> result = destination[at];
+      bits_of<To> result{};
+      if constexpr (adds) result = destination[at];
       max_abs = hd::larger_of(max_abs, unscale_one(source[at], result));
       destination[at] = result;
     }
