@@ -49,7 +49,7 @@ __global__ void assign_kernel(TypedPiece* pieces, Moves moves) {
 }
 }  // namespace detail
 
-// Also for .cpp files, as an instantiation of a template
+// `used`, because .cpp files call it, which have only the declaration
 [[gnu::used]] inline void Gradients::assign(const std::vector<Gradient>& gradients,
                                             cudaStream_t stream) {
   home_.check_current("assign", "the list");

@@ -14,7 +14,7 @@ struct StepRecord {
   GradientReport report{};               ///< of the unscaled gradients
   SkipReason reason = SkipReason::none;  ///< none if the step was taken
   std::optional<bool> loss_finite{};     ///< empty if no loss was recorded
-  /// Counts of 0 if unknown, as of a GPU's first_overflow; then an empty path, too, if unknown
+  /// Counts are 0 if unknown. A path may still be known, as from a GPU's first_overflow
   NonFinite nonfinite{};
   [[nodiscard]] bool skipped() const noexcept { return reason != SkipReason::none; }
   [[nodiscard]] bool has_counts() const noexcept {
