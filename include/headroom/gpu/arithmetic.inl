@@ -240,6 +240,20 @@ __device__ inline bool warp_any(bool value) {
   return warp_max(value ? 1U : 0U) != 0;
 #endif
 }
+/// The largest magnitude of a thread's elements, by bits, which order as numbers; NaN is largest.
+/// Two numbers, because one of 64 bits costs the loop of floats three instructions.
+struct MaxAbs {
+  unsigned narrow = 0;  // as a float
+  unsigned long long of_doubles = 0;
+
+  template <class Format>
+  __device__ void add(bits_of<Format> magnitude) {
+    if constexpr (std::is_same_v<Format, binary64>)
+      of_doubles = hd::larger_of<unsigned long long>(of_doubles, magnitude);
+    if constexpr (!std::is_same_v<Format, binary64>)
+      narrow = hd::larger_of(narrow, hd::bit_cast<std::uint32_t>(widen<Format>(magnitude)));
+  }
+};
 /// The largest of a block, in its thread 0. Called once, by all threads.
 template <class Bits>
 __device__ Bits block_max(Bits value) {
@@ -252,8 +266,10 @@ __device__ Bits block_max(Bits value) {
              : value;
 }
 /// Called by all threads of a block. The order of the atomics does not change a maximum.
-__device__ inline void add_max_abs(unsigned long long mine, double divisor, Sums* now) {
-  const std::uint64_t bits = block_max(mine);
+__device__ inline void add_max_abs(const MaxAbs& mine, double divisor, Sums* now) {
+  const std::uint64_t of_floats = hd::convert_bits<binary32, binary64>(mine.narrow);
+  const std::uint64_t bits =
+      block_max(hd::larger_of<unsigned long long>(mine.of_doubles, of_floats));
   // Inf stands for NaN, too
   const double max_abs = hd::bit_cast<double>(hd::smaller_of(bits, binary64::infinity_bits));
   if (threadIdx.x == 0)

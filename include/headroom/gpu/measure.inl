@@ -221,12 +221,11 @@ __global__ void __launch_bounds__(most_threads, 2) measure_kernel(List list, Sum
   [[maybe_unused]] alignas(16) __shared__ double memory[most_blocks * 17];
   const BlockWork group = list.groups[blockIdx.x];
   const TypedPiece head = piece_of(list, group.first);
-  std::uint64_t max_abs = 0;
+  MaxAbs max_abs;
   double sum = 0.0;  // of thread t < 16: sum t; of thread 16: the rescaled one
   with_format(head.from, [&](auto format) {
     using Format = decltype(format);
-    max_abs =
-        hd::convert_bits<Format, binary64>(sum_blocks<Format>(list, group, head, memory, now, sum));
+    max_abs.add<Format>(sum_blocks<Format>(list, group, head, memory, now, sum));
   });
   if (threadIdx.x < 32) {
     const double rescaled = shuffle(sum, 16);

@@ -163,16 +163,15 @@ __global__ void __launch_bounds__(threads, 2) unscale_kernel(List list, Sums* no
   if (blockIdx.y * blockDim.x / 32 >= count_pieces(head, group)) return;
   const float scale = now->loss_scale;
   const bool is_exact = hd::is_power_of_two(scale);  // then the reciprocal is exact, too
-  std::uint64_t max_abs = 0;
+  MaxAbs max_abs;
   with_format(head.from, [&](auto format) {
     using From = decltype(format);
     const auto run = [&](auto to) {
       using To = decltype(to);
       using Exact = Unscale<From, To, adds, true>;
       using Any = Unscale<From, To, adds, false>;
-      max_abs = hd::convert_bits<typename Any::Reported, binary64>(
-          is_exact ? unscale_group<Exact>(list, group, scale, now)
-                   : unscale_group<Any>(list, group, scale, now));
+      max_abs.add<typename Any::Reported>(is_exact ? unscale_group<Exact>(list, group, scale, now)
+                                                   : unscale_group<Any>(list, group, scale, now));
     };
     constexpr bool is_one = adds || std::is_same_v<From, binary32>;  // pair of dtypes
     if (is_one || head.to != head.from) return run(binary32());
