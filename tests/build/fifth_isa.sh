@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fifth_isa.sh PROJECT: adds an instruction set to a copy of the headers, as CONTRIBUTING.md says. It has the scalar kernels, and comes
+# fifth_isa.sh PROJECT: adds an instruction set to a copy of the headers, as CONTRIBUTING.md says. It has the portable kernels, and comes
 # last, so it is the one that is chosen. The tests that depend on the list of instruction sets pass with it.
 set -euo pipefail
 cd "$1"
@@ -14,11 +14,11 @@ change() {
   cp "$1" "$work/before" && sed -i "$2" "$1"
   if cmp -s "$1" "$work/before"; then echo "${1#"$work/"} has no place for $2" && exit 1; fi
 }
-cp "$kernel/isa/scalar.hpp" "$kernel/isa/fifth.hpp"
-change "$kernel/isa/fifth.hpp" 's/detail::scalar/detail::fifth/; s/Isa::scalar/Isa::fifth/'
+cp "$kernel/isa/portable.hpp" "$kernel/isa/fifth.hpp"
+change "$kernel/isa/fifth.hpp" 's/detail::portable/detail::fifth/; s/Isa::portable/Isa::fifth/'
 change "$kernel/isa.hpp" '/^enum class Isa/s/ }/, fifth }/'
 change "$kernel/isa.hpp" '/ isa_names\[\] = /s/}/, "fifth"}/'
-change "$kernel/isa.hpp" 's/ return isa == Isa::scalar/& || isa == Isa::fifth/'
+change "$kernel/isa.hpp" 's/ return isa == Isa::portable/& || isa == Isa::fifth/'
 change "$kernel/table.hpp" 's,^#include <headroom/kernel/isa/neon.hpp>,&\n#include <headroom/kernel/isa/fifth.hpp>,'
 
 g++ -std=c++17 -O0 -Wall -Wextra -Werror "-I$work/include" -Itests tests/support/main.cpp tests/kernel/isa.cpp \

@@ -74,18 +74,18 @@ std::vector<Isa> every_isa() {
 
 }  // namespace
 
-TEST_CASE("scalar is always there, and first", "[kernel]") {
+TEST_CASE("portable is always there, and first", "[kernel]") {
   const auto isas = available_isas();
   REQUIRE_FALSE(isas.empty());
-  CHECK(isas.front() == Isa::scalar);
+  CHECK(isas.front() == Isa::portable);
   for (const Isa isa : isas) CHECK(std::count(isas.begin(), isas.end(), isa) == 1);
 }
 
 TEST_CASE("names of the instruction sets", "[kernel]") {
   std::string names;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::neon})
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::neon})
     names += std::string(" ") + to_string(isa);
-  CHECK(names == " scalar avx2 avx512 neon");
+  CHECK(names == " portable avx2 avx512 neon");
   for (const int none : {detail::isa_count, 99, -1})
     CHECK(to_string(static_cast<Isa>(none)) == std::string("unknown"));
 }
@@ -115,7 +115,7 @@ TEST_CASE("force_isa refuses what is not available, by name, and changes nothing
       INFO(to_string(isa));
       CHECK_THROWS_AS(force_isa(isa), std::invalid_argument);
       CHECK_THROWS_WITH(force_isa(isa), Catch::Matchers::ContainsSubstring(to_string(isa)) &&
-                                            Catch::Matchers::ContainsSubstring("scalar"));
+                                            Catch::Matchers::ContainsSubstring("portable"));
       CHECK(active_isa() == active);
     }
     CHECK_THROWS_AS(force_isa(static_cast<Isa>(99)), std::invalid_argument);
@@ -154,14 +154,14 @@ TEST_CASE(
 TEST_CASE("HEADROOM_ISA is read once, and force_isa overrides it", "[kernel]") {
   const Isa best = available_isas().back();
   {
-    const WithEnvironment environment("scalar");
+    const WithEnvironment environment("portable");
     force_isa(best);
     CHECK(active_isa() == best);
   }
-  const WithEnvironment environment("scalar");
-  CHECK(active_isa() == Isa::scalar);
+  const WithEnvironment environment("scalar");  // its former name
+  CHECK(active_isa() == Isa::portable);
   ::setenv("HEADROOM_ISA", "no such thing", 1);
-  CHECK(active_isa() == Isa::scalar);
+  CHECK(active_isa() == Isa::portable);
 }
 
 TEST_CASE(

@@ -93,19 +93,19 @@ void scale_blocks(const void* source, void* destination, std::size_t n, std::siz
 }
 
 /// Runs an op on all instruction sets, compares with what is expected, and to the bit with the
-/// scalar kernel, except that the payloads of wider NaNs may differ. `Stored` is Out, or
+/// portable kernel, except that the payloads of wider NaNs may differ. `Stored` is Out, or
 /// saturating<Out> for casts.
 template <Op op, class In, class Out, class Stored = Out>
 void check_values(const Bits<In>& elements, const std::vector<Outcome>& expected, float factor) {
-  Bits<Out> scalar(elements.size()), results(elements.size());
+  Bits<Out> portable(elements.size()), results(elements.size());
   for_each_isa([&](Isa isa) {
     const Found found = run<op, In, Stored>(elements.data(), results.data(), elements.size(),
                                             static_cast<double>(factor));
-    if (isa == Isa::scalar) scalar = results;
+    if (isa == Isa::portable) portable = results;
     Mismatches wrong;
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      const bool same = results[i] == scalar[i] ||
-                        (sizeof scalar[i] > 1 && same_bits<Out>(results[i], scalar[i]));
+      const bool same = results[i] == portable[i] ||
+                        (sizeof portable[i] > 1 && same_bits<Out>(results[i], portable[i]));
       wrong.expect(same && agrees<Out>(results[i], expected[i]), [&] {
         return hex(elements[i]) + " became " + hex(results[i]) + ", not " + hex(expected[i].bits);
       });

@@ -66,11 +66,11 @@ bool same(const GradientNorm& a, const GradientNorm& b) {
 template <class T, class Describe>
 void check_norm(Mismatches& wrong, const std::vector<T>& values, const Describe& describe) {
   const long double expected = norm_in_long_double(values);
-  GradientNorm by_scalar;
+  GradientNorm by_portable;
   for_each_isa([&](Isa isa) {
     const GradientNorm measured = measure(values);
-    if (isa == Isa::scalar) by_scalar = measured;
-    wrong.expect(measured.finite && near<T>(measured.norm, expected) && same(measured, by_scalar),
+    if (isa == Isa::portable) by_portable = measured;
+    wrong.expect(measured.finite && near<T>(measured.norm, expected) && same(measured, by_portable),
                  [&] {
                    return name_of<T>() + " on " + to_string(isa) + ", " + describe() + ": " +
                           std::to_string(measured.norm);
@@ -268,7 +268,7 @@ TEST_CASE("the error of a norm does not grow with the tree", "[kernel]") {
     for (const float value : block)
       squares += static_cast<long double>(value) * static_cast<long double>(value);
     for_each_isa([&, a = a, b = b](Isa isa) {
-      const auto leaves = static_cast<std::size_t>(cases(isa == Isa::scalar ? 50 : 2500));
+      const auto leaves = static_cast<std::size_t>(cases(isa == Isa::portable ? 50 : 2500));
       const std::vector<span<const float>> tree(leaves, span<const float>(block));
       const double expected =
           static_cast<double>(std::sqrt(squares * static_cast<long double>(leaves)));

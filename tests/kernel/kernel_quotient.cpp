@@ -1,5 +1,5 @@
 // Quotients by scales that are no powers of two. SIMD kernels compute most of them from the
-// reciprocal of the scale, the scalar ones divide. Both store the same bits.
+// reciprocal of the scale, the portable ones divide. Both store the same bits.
 #include <headroom/headroom.hpp>
 
 #include <vector>
@@ -81,7 +81,7 @@ void check_quotients() {
       std::vector<float> quotients(elements.size());
       (void)run_kernel<Op::unscale>(elements.data(), quotients.data(), elements.size(),
                                     static_cast<double>(scale));
-      if (isa == Isa::scalar) expected = quotients;
+      if (isa == Isa::portable) expected = quotients;
       Mismatches wrong;
       for (std::size_t i = 0; i < elements.size(); ++i) {
         const std::uint32_t actual = bits_of(quotients[i]), wanted = bits_of(expected[i]);

@@ -91,10 +91,10 @@ Results run(const std::vector<bits_type<In>>& elements, float factor) {
   return results;
 }
 
-void compare(const Results& results, const Results& by_scalar, const std::vector<Outcome>& expected,
-             const support::Layout& layout) {
+void compare(const Results& results, const Results& by_portable,
+             const std::vector<Outcome>& expected, const support::Layout& layout) {
   const bool flushing = flushes_subnormals();
-  Mismatches wrong, unlike_scalar, unlike_in_place;
+  Mismatches wrong, unlike_portable, unlike_in_place;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::uint64_t stored = results.stored[i];
     const auto describe = [&] {
@@ -104,13 +104,13 @@ void compare(const Results& results, const Results& by_scalar, const std::vector
     const bool flushed =
         flushing && expected[i].met_subnormal && stored == (expected[i].bits & layout.sign_mask);
     wrong.expect(layout.same_bits(stored, expected[i].bits) || flushed, describe);
-    unlike_scalar.expect(layout.same_bits(stored, by_scalar.stored[i]), describe);
+    unlike_portable.expect(layout.same_bits(stored, by_portable.stored[i]), describe);
     const bool same_in_place =
         results.stored_in_place.empty() || layout.same_bits(results.stored_in_place[i], stored);
     unlike_in_place.expect(same_in_place, describe);
   }
   CHECK(wrong.first() == "");
-  CHECK(unlike_scalar.first() == "");
+  CHECK(unlike_portable.first() == "");
   CHECK(unlike_in_place.first() == "");
   CHECK(results.wrong_reports == 0);
 }
@@ -121,12 +121,12 @@ void check_values(const std::vector<bits_type<In>>& elements, float factor) {
   for (const auto element : elements) {
     expected.push_back(compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
   }
-  Results by_scalar;
+  Results by_portable;
   INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
   for_each_isa([&](Isa isa) {
     const Results results = run<Verb, In, Out>(elements, factor);
-    if (isa == Isa::scalar) by_scalar = results;
-    compare(results, by_scalar, expected, support::layout_of<format_of<Out>>);
+    if (isa == Isa::portable) by_portable = results;
+    compare(results, by_portable, expected, support::layout_of<format_of<Out>>);
   });
 }
 

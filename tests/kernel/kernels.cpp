@@ -81,10 +81,10 @@ std::vector<T> some_elements() {
   return values_with<T>(elements);
 }
 
-/// The result for each element alone in a span, by the scalar kernel.
+/// The result for each element alone in a span, by the portable kernel.
 template <class Verb, class In, class Out>
 std::vector<Out> one_by_one(const std::vector<In>& elements) {
-  const ScopedIsa scoped(Isa::scalar);
+  const ScopedIsa scoped(Isa::portable);
   std::vector<Out> results(elements.size());
   for (std::size_t i = 0; i < elements.size(); ++i)
     (void)Verb::run(elements.data() + i, results.data() + i, 1);
@@ -92,8 +92,8 @@ std::vector<Out> one_by_one(const std::vector<In>& elements) {
 }
 
 template <class Verb, class In, class Out>
-GradientReport report_by_scalar(const std::vector<In>& elements, std::size_t n) {
-  const ScopedIsa scoped(Isa::scalar);
+GradientReport report_by_portable(const std::vector<In>& elements, std::size_t n) {
+  const ScopedIsa scoped(Isa::portable);
   std::vector<Out> results(n);
   return Verb::run(elements.data(), results.data(), n);
 }
@@ -103,7 +103,7 @@ void check_transform(Mismatches& wrong) {
   const auto elements = some_elements<In>();
   const auto expected = one_by_one<Verb, In, Out>(elements);
   for (std::size_t n = 0; n <= most_elements; ++n) {
-    const GradientReport expected_report = report_by_scalar<Verb, In, Out>(elements, n);
+    const GradientReport expected_report = report_by_portable<Verb, In, Out>(elements, n);
     for (std::size_t offset = 0; offset <= 4 * sizeof(In); ++offset) {
       // The stride covers every pair of source and destination offsets over all n.
       const std::size_t out_offset = (offset + n) % (4 * sizeof(Out) + 1);
@@ -127,7 +127,7 @@ void check_reads(Mismatches& wrong) {
     GradientReport largest;
     Found measured{};
     {
-      const ScopedIsa scoped(Isa::scalar);
+      const ScopedIsa scoped(Isa::portable);
       largest = report_of(run_kernel<Op::max_abs>(elements.data(), elements.data(), n));
       measured = run_kernel<Op::measure>(elements.data(), elements.data(), n);
     }

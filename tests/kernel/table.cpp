@@ -28,7 +28,7 @@ TEST_CASE("double runs on the scalar kernels, whatever is chosen", "[kernel]") {
 #endif
 
 #if !HEADROOM_DETAIL_HAS_NEON
-TEST_CASE("an instruction set that this file was not compiled with runs as scalar", "[kernel]") {
+TEST_CASE("an instruction set that this file was not compiled with runs as portable", "[kernel]") {
   const auto neon = static_cast<std::size_t>(Isa::neon);
   CHECK(detail::kernels<Op::scale, binary32>[neon] == detail::kernels<Op::scale, binary32>[0]);
 }

@@ -135,7 +135,7 @@ bool same(const Found& a, const Found& b) {
 std::size_t kernel_calls = 0;
 void count_calls(const Piece* first, const Piece* last, const Pass& pass, Found& found) {
   ++kernel_calls;
-  IsaKernels<Isa::scalar>::find<Op::max_abs, binary32, binary32>()(first, last, pass, found);
+  IsaKernels<Isa::portable>::find<Op::max_abs, binary32, binary32>()(first, last, pass, found);
 }
 
 }  // namespace

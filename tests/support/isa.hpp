@@ -23,10 +23,10 @@ class ScopedIsa {
   headroom::Isa before_;
 };
 
-/// Runs `body(isa)` for each instruction set of this CPU. The scalar one comes first, because many
-/// tests compare the others with it. The environment variable HEADROOM_TEST_ISA limits the loop to
-/// the scalar instruction set and the named one, which must be available. A failed check names the
-/// instruction set.
+/// Runs `body(isa)` for each instruction set of this CPU. The portable one comes first, because
+/// many tests compare the others with it. The environment variable HEADROOM_TEST_ISA limits the
+/// loop to the portable instruction set and the named one, which must be available. A failed check
+/// names the instruction set.
 template <class Body>
 void for_each_isa(Body body) {
   const char* const only = std::getenv("HEADROOM_TEST_ISA");
@@ -34,7 +34,7 @@ void for_each_isa(Body body) {
   for (const headroom::Isa isa : headroom::available_isas()) {
     const bool is_named = only != nullptr && std::string(only) == headroom::to_string(isa);
     is_found = is_found || is_named;
-    if (only != nullptr && isa != headroom::Isa::scalar && !is_named) continue;
+    if (only != nullptr && isa != headroom::Isa::portable && !is_named) continue;
     const ScopedIsa scoped(isa);
     INFO("instruction set: " << headroom::to_string(isa));
     body(isa);

@@ -20,7 +20,7 @@ int main() {
     for (const Unit* unit : units) failed += unit->check();
   }
   for (const Unit* one : units) {
-    one->force_scalar();
+    one->force_portable();
     for (const Unit* other : units) {
       if (other->active_isa() == 0) continue;
       std::printf("%s does not see what %s has chosen\n", other->name, one->name);

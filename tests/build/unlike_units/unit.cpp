@@ -113,8 +113,8 @@ int check() {
 }
 
 int active_isa() { return static_cast<int>(headroom::active_isa()); }
-void force_scalar() { headroom::force_isa(headroom::Isa::scalar); }
+void force_portable() { headroom::force_isa(headroom::Isa::portable); }
 
 }  // namespace
 
-extern const Unit UNIT{NAME_OF(UNIT), check, active_isa, force_scalar};
+extern const Unit UNIT{NAME_OF(UNIT), check, active_isa, force_portable};

@@ -7,7 +7,7 @@ struct Unit {
   /// The number of failed checks. Each has been printed.
   int (*check)();
   int (*active_isa)();
-  void (*force_scalar)();
+  void (*force_portable)();
 };
 
 extern const Unit plain, plain_without_exceptions, avx2, avx512;
