@@ -185,11 +185,9 @@ inline std::uint16_t largest_lane(u16_half bits) noexcept {
 
 // In double, which -mrecip does not approximate. Rounded to float, the quotient is the nearest.
 inline f32s divided(f32s value, f32s divisor) noexcept {
-  const f64s a = to_doubles(value), b = to_doubles(divisor);
-  const f64_lanes low = hide_from_optimizer(a.low / hide_from_optimizer(b.low)),
-                  high = hide_from_optimizer(a.high / hide_from_optimizer(b.high));
-  return {f32_lanes{static_cast<float>(low[0]), static_cast<float>(low[1]),
-                    static_cast<float>(high[0]), static_cast<float>(high[1])}};
+  const f32_lanes a = value.lanes, b = divisor.lanes;
+  return {f32_lanes{scalar::divided(a[0], b[0]), scalar::divided(a[1], b[1]),
+                    scalar::divided(a[2], b[2]), scalar::divided(a[3], b[3])}};
 }
 // Rounds as a fused multiply-add does; see scalar.hpp.
 inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
