@@ -7,7 +7,7 @@ array works[8] = ["unscale float in place", "unscale fp16 to float", "unscale bf
 array labels[8] = ["float in place", "fp16 to float", "bf16 to float", "fp16 in place", "bf16 in place", "measure float", "measure fp16", "measure bf16"]
 # As the table calls them; a contender that it does not have gets no point. headroom's other instruction sets are not drawn.
 has(name) = int(system(sprintf("grep -c '\t%s' '%s' || true", name, tsv))) > 0
-ours = "headroom " . (has("headroom avx512") ? "avx512" : has("headroom avx2") ? "avx2" : has("headroom neon") ? "neon" : "scalar")
+ours = "headroom " . (has("headroom avx512") ? "avx512" : has("headroom avx2") ? "avx2" : has("headroom neon") ? "neon" : "portable")
 array names[6] = [ours, "limit", "Highway", "libtorch", "Eigen", "obvious loop"]
 array titles[6] = [ours, "loop without checks", "Highway", "libtorch", "Eigen", "plain loop"]
 array colors[6] = [blue, black, purple, red, orange, "#777777"]

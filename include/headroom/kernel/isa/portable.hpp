@@ -2,7 +2,7 @@
 
 #include <headroom/kernel/isa/scalar.hpp>
 
-#if HEADROOM_DETAIL_HAS_VECTORS
+#if HEADROOM_SIMD && HEADROOM_DETAIL_IS_GNU
 
 // For every CPU: vectors of the language, of which g++ and clang make its SIMD instructions. Four
 // floats. fp16 is widened and rounded by integer arithmetic. Sixteen bits are computed as even and
@@ -14,20 +14,10 @@ inline constexpr std::size_t vector_bytes = 16;
 inline constexpr bool has_fp16_and_fma = false;
 
 #include <headroom/kernel/isa/registers.inl>
+#include <headroom/kernel/isa/sixteen_bytes.inl>
 
 /// The position of the half with the lower bits, which has the even element on little-endian CPUs.
 inline constexpr int lower = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : 1;
-
-template <std::size_t Lanes, class Format>
-inline auto load_part(Format, const unsigned char* source, std::size_t n) noexcept {
-  unsigned char padded[Lanes * sizeof(typename Format::bits_type)] = {};
-  std::memcpy(padded, source, n * sizeof(typename Format::bits_type));
-  return load<Lanes>(Format{}, padded);
-}
-template <class Bits>
-inline void store_part(unsigned char* destination, Bits bits, std::size_t n) noexcept {
-  std::memcpy(destination, &bits.lanes, n * sizeof bits.lanes[0]);
-}
 
 /// The number in the highest bits of each lane. Rebiases the exponent. Adds 1 to that of a
 /// subnormal number, and subtracts the one that its mantissa does not have.
@@ -121,12 +111,6 @@ inline u32_pair max_of_abs(Format, u32_pair max_abs, u32_pair bits) noexcept {
   return {max_of_abs(Format{}, max_abs.first, bits.first),
           max_of_abs(Format{}, max_abs.second, bits.second)};
 }
-inline u16_half upper_halves(u32_lanes bits) noexcept {
-  return {__builtin_convertvector(bits >> 16, u16_half_lanes)};
-}
-inline u16_lanes by_turns(u32_lanes lower_halves, u32_lanes upper_ones) noexcept {
-  return u16_lanes((lower_halves & 0xffff) | (upper_ones & 0xffff0000));
-}
 inline u16_lanes saturating_difference(u16_lanes a, u16_lanes b) noexcept {
   return a > b ? a - b : 0;
 }
@@ -134,9 +118,6 @@ inline u16s rounded_upper_halves(u32_lanes first, u32_lanes second) noexcept {
   const auto pair = by_parity(block_pair{{f32_lanes(first)}, {f32_lanes(second)}});
   const auto even = u32_lanes(pair.first.lanes), odd = u32_lanes(pair.second.lanes);
   return rounded(by_turns(even >> 16, odd), by_turns(even, odd << 16));
-}
-inline u16_half_lanes sign_extended(u8_quarter bytes) noexcept {
-  return u16_half_lanes(__builtin_convertvector(i8_quarter_lanes(bytes.lanes), i16_half_lanes));
 }
 inline u16_lanes sign_extended(u8_half_lanes bytes) noexcept {
   return u16_lanes(i16_lanes(__builtin_convertvector(bytes, u16_lanes) << 8) >> 8);
@@ -148,39 +129,20 @@ inline u8s low_bytes(u32_lanes a, u32_lanes b, u32_lanes c, u32_lanes d) noexcep
   return {loaded<u8_lanes>(reinterpret_cast<const unsigned char*>(quarters))};
 }
 
-inline bool any(u32_lanes mask) noexcept {
-  const auto halves = u64_lanes(mask);
-  return (halves[0] | halves[1]) != 0;
-}
 inline bool any_nan(u32_lanes a, u32_lanes b) noexcept {
   const i32_lanes infinity = all_lanes(binary32::infinity_bits);
   return any(u32_lanes(i32_lanes(a & binary32::abs_mask) > infinity) |
              u32_lanes(i32_lanes(b & binary32::abs_mask) > infinity));
 }
-inline bool any_above(u32s magnitudes, std::uint32_t limit) noexcept {
-  return any(u32_lanes(i32_lanes(magnitudes.lanes) > i32_lanes(u32_lanes{} + limit)));
-}
-inline bool any_above(u16s magnitudes, std::uint16_t limit) noexcept {
-  return any(u32_lanes(i16_lanes(magnitudes.lanes) > i16_lanes(u16_lanes{} + limit)));
-}
-template <class Lane, class Lanes>
-inline Lane largest_of(Lanes lanes) noexcept {
-  Lane result = lanes[0];
-  for (std::size_t i = 1; i < sizeof lanes / sizeof result; ++i)
-    result = larger_of<Lane>(result, lanes[i]);
+template <class Bits>
+inline auto largest_lane(Bits bits) noexcept {
+  auto result = bits.lanes[0];
+  for (std::size_t i = 1; i < sizeof bits / sizeof result; ++i)
+    result = larger_of<decltype(result)>(result, bits.lanes[i]);
   return result;
-}
-inline std::uint32_t largest_lane(u32s bits) noexcept {
-  return largest_of<std::uint32_t>(bits.lanes);
 }
 inline std::uint32_t largest_lane(u32_pair bits) noexcept {
   return largest_lane(larger_of(bits.first, bits.second));
-}
-inline std::uint16_t largest_lane(u16s bits) noexcept {
-  return largest_of<std::uint16_t>(bits.lanes);
-}
-inline std::uint16_t largest_lane(u16_half bits) noexcept {
-  return largest_of<std::uint16_t>(bits.lanes);
 }
 
 // In double, which -mrecip does not approximate. Rounded to float, the quotient is the nearest.
@@ -205,9 +167,6 @@ inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
 inline f64s to_doubles(f32s value) noexcept {
   const f32_lanes floats = value.lanes;
   return {f64_lanes{floats[0], floats[1]}, f64_lanes{floats[2], floats[3]}};
-}
-inline even_odd_f64s to_doubles(f32_pair<Order::even_odd> value) noexcept {
-  return {to_doubles(value.first), to_doubles(value.second)};
 }
 inline double sum_of(f64_lanes sums) noexcept { return sums[0] + sums[1]; }
 
