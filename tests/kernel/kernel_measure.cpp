@@ -137,6 +137,17 @@ TEST_CASE("norms at every power of two of a float, alone and beside smaller ones
   CHECK(wrong.first() == "");
 }
 
+// Squares of 2^-126 times 9/16 are added to one of 2^-126, which is normal. Flush-to-zero keeps
+// them in a fused multiply-add.
+TEST_CASE("squares that are subnormal, beside one that is not", "[kernel]") {
+  std::vector<bfloat16> values(512, bfloat16(0x1.8p-64F));
+  std::fill_n(values.begin(), 64, bfloat16(0x1p-63F));
+  values[63] = bfloat16(0x1p-39F);
+  Mismatches wrong;
+  check_norm(wrong, values, [] { return "subnormal squares"; });
+  CHECK(wrong.first() == "");
+}
+
 TEST_CASE("squares are summed in the documented order, to the bit", "[kernel]") {
   // Volatile, so that no flag changes the order of additions or fuses them.
   const auto reference = [](const std::vector<float>& values) {
