@@ -78,14 +78,18 @@ platform libcxx - clang++ -nostdinc++ -isystem "$libcxx/include/c++/v1" "-L$libc
 platform i686 qemu-i386 i686-linux-gnu-g++ -static -msse2 -mfpmath=sse
 platform aarch64 qemu-aarch64 aarch64-linux-gnu-g++ -static
 platform armhf qemu-arm arm-linux-gnueabihf-g++ -static -Wno-psabi
+platform armhf-neon qemu-arm arm-linux-gnueabihf-g++ -static -Wno-psabi -mfpu=neon
 platform riscv64 qemu-riscv64 riscv64-linux-gnu-g++ -static
 platform ppc64le qemu-ppc64le powerpc64le-linux-gnu-g++ -static -Wno-psabi
 platform s390x qemu-s390x s390x-linux-gnu-g++ -static
+platform s390x-z13 qemu-s390x s390x-linux-gnu-g++ -static -march=z13
+platform riscv64-v "qemu-riscv64 -cpu rv64,v=true" "${zig[@]}" riscv64-linux-musl -mcpu=baseline_rv64+v
 platform mingw-posix wine x86_64-w64-mingw32-g++-posix -static
 platform mingw-win32 wine x86_64-w64-mingw32-g++-win32 -static
 platform musl - "${zig[@]}" x86_64-linux-musl
 platform windows wine "${zig[@]}" x86_64-windows-gnu
 platform wasi wasi "${zig[@]}" wasm32-wasi -fno-exceptions
+platform wasi-simd wasi "${zig[@]}" wasm32-wasi -fno-exceptions -msimd128
 # MSVC's own headers are not among Debian's packages. libc++ for MSVC's ABI and mingw's C headers stand in for them.
 platform msvc "" clang++ --target=x86_64-pc-windows-msvc -c -include tests/platforms/msvc.hpp -D_LIBCPP_NO_VCRUNTIME -D__MINGW32__ \
   -fgnuc-version=4.8 -nostdinc++ -isystem "$libcxx/include/c++/v1" \

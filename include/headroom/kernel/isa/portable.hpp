@@ -2,7 +2,10 @@
 
 #include <headroom/kernel/isa/scalar.hpp>
 
-#if HEADROOM_SIMD && HEADROOM_DETAIL_IS_GNU
+// If the CPU has no SIMD instructions, vectors take more instructions than plain loops.
+#if HEADROOM_SIMD && HEADROOM_DETAIL_IS_GNU &&                                              \
+    (defined(__SSE2__) || defined(__ARM_NEON) || defined(__ALTIVEC__) || defined(__VX__) || \
+     defined(__wasm_simd128__) || defined(__riscv_vector) || defined(__loongarch_sx))
 
 // For every CPU: vectors of the language, of which g++ and clang make its SIMD instructions. Four
 // floats. fp16 is widened and rounded by integer arithmetic. Sixteen bits are computed as even and
@@ -168,7 +171,7 @@ inline f64s to_doubles(f32s value) noexcept {
   const f32_lanes floats = value.lanes;
   return {f64_lanes{floats[0], floats[1]}, f64_lanes{floats[2], floats[3]}};
 }
-inline double sum_of(f64_lanes sums) noexcept { return sums[0] + sums[1]; }
+inline double sum_of(f64_lanes sums) noexcept { return hide_from_optimizer(sums[0] + sums[1]); }
 
 #include <headroom/kernel/kernels.inl>
 }  // namespace detail::portable
