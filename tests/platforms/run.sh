@@ -42,6 +42,8 @@ except wasmtime.ExitTrap as exit:
 PYTHON
 }
 
+riscv64_v() { qemu-riscv64 -cpu rv64,v=true "$1"; }
+
 # platform NAME RUNNER COMPILER FLAG ...: RUNNER is a command, "-" to run the program itself, or "" not to run it.
 platform() {
   local name=$1 runner=${2#-} is_run=$2 program=$build/$1.exe start=$SECONDS tool
@@ -83,7 +85,7 @@ platform riscv64 qemu-riscv64 riscv64-linux-gnu-g++ -static
 platform ppc64le qemu-ppc64le powerpc64le-linux-gnu-g++ -static -Wno-psabi
 platform s390x qemu-s390x s390x-linux-gnu-g++ -static
 platform s390x-z13 qemu-s390x s390x-linux-gnu-g++ -static -march=z13
-platform riscv64-v "qemu-riscv64 -cpu rv64,v=true" "${zig[@]}" riscv64-linux-musl -mcpu=baseline_rv64+v
+platform riscv64-v riscv64_v "${zig[@]}" riscv64-linux-musl -mcpu=baseline_rv64+v
 platform mingw-posix wine x86_64-w64-mingw32-g++-posix -static
 platform mingw-win32 wine x86_64-w64-mingw32-g++-win32 -static
 platform musl - "${zig[@]}" x86_64-linux-musl

@@ -2,10 +2,7 @@
 
 #include <headroom/kernel/isa/scalar.hpp>
 
-// If the CPU has no SIMD instructions, vectors take more instructions than plain loops.
-#if HEADROOM_SIMD && HEADROOM_DETAIL_IS_GNU &&                                              \
-    (defined(__SSE2__) || defined(__ARM_NEON) || defined(__ALTIVEC__) || defined(__VX__) || \
-     defined(__wasm_simd128__) || defined(__riscv_vector) || defined(__loongarch_sx))
+#if HEADROOM_DETAIL_HAS_VECTORS
 
 // For every CPU: vectors of the language, of which g++ and clang make its SIMD instructions. Four
 // floats. fp16 is widened and rounded by integer arithmetic. Sixteen bits are computed as even and
