@@ -6,19 +6,146 @@
 #include <headroom/ops/executor.hpp>
 #include <headroom/ops/find_nonfinite.hpp>
 #include <headroom/report.hpp>
-#include <headroom/training/iteration.hpp>
 #include <headroom/training/optimizer_traits.hpp>
 #include <headroom/training/reducer.hpp>
-#include <headroom/training/step_result.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
+/// What GradScaler::step did. `value` is the result of the optimizer's own step, or empty if the
+/// step was skipped.
+template <class Value>
+struct StepResult;
+template <>
+struct StepResult<void> {
+  bool skipped = false;                  ///< reason != SkipReason::none
+  GradientReport report{};               ///< of the unscaled gradients, on all ranks
+  SkipReason reason = SkipReason::none;  ///< none if the step was taken
+  /// After an overflow: the first Inf or NaN in the optimizer's gradients and the counts of both,
+  /// by one more pass. Empty if it is on another rank, if only the norm overflowed, or if
+  /// optimizer_traits has its own passes without find_nonfinite.
+  std::optional<NonFinite> nonfinite{};
+  float loss_scale = 1.0F;  ///< the divisor of the gradients; 1 if the scaler is disabled
+};
+template <class Value>
+struct StepResult : StepResult<void> {
+  std::optional<Value> value{};  ///< what the optimizer returned
+};
+
 namespace detail {
+struct OptimizerState {
+  std::uint64_t key = 0;  // of the optimizer: its address, or a number of the caller's
+  GradientsSeen seen{};   // when it was unscaled, then when it was stepped
+  bool stepped = false;
+  SkipReason reason = SkipReason::not_finite;  // until it is decided
+  GradientNorm found = overflow();             // in the unscaled gradients of all ranks
+  GradientFactor factor{};                     // for a deferred optimizer
+};
+
+struct HowToUnscale {
+  bool is_deferred = false;  // only measures them
+  double max_norm = -1.0;    // below 0: no clipping
+  double duplicates = 0.0;   // norm of the scaled gradients that another rank counts
+};
+
+class Iteration {
+ public:
+  bool has_scaled = false;      // a loss
+  bool has_new_policy = false;  // `update` does not adjust it
+  bool is_abandoned = false;    // `update` does nothing
+  bool keys_suffice = false;    // the key alone identifies an optimizer, also after its step
+  float scale = 0.0F;           // of losses and gradients; 0 if there were none so far
+  std::uint64_t count = 0;      // optimizers that have been unscaled, also those without a key
+  void scale_loss(float its_scale) noexcept {
+    scale = its_scale;
+    has_scaled = true;
+    is_abandoned = false;
+  }
+  [[nodiscard]] bool is_empty() const noexcept { return count == 0; }
+
+  /// The state of this optimizer, or null. After `step`, another address of the first gradient
+  /// means another optimizer.
+  [[nodiscard]] OptimizerState* find(std::uint64_t key, const void* first_gradient) noexcept {
+    for (OptimizerState& state : states_) {
+      const bool is_same =
+          keys_suffice || (first_gradient != nullptr && first_gradient == state.seen.first);
+      if (state.key == key && (!state.stepped || is_same)) return &state;
+    }
+    return nullptr;
+  }
+  /// Throws std::logic_error if an earlier iteration has scaled a loss and this one has not.
+  void check_scaled(const GradientsSeen& seen) const {
+    if (!needs_scale_ || has_scaled || !seen.has_elements) return;
+    throw_logic_error(
+        {"no loss has been scaled since the last update, abandon or load: call scale and backward "
+         "first, or leave out this step; on a rank without a batch call scale all the same, as in "
+         "scale(0.0F); call update after all steps"});
+  }
+  void reserve_one() { states_.reserve(states_.size() + 1); }
+  /// Adds an optimizer, an overflow until more is known. Those without a key share one state, valid
+  /// until the next `add`.
+  OptimizerState& add(std::optional<std::uint64_t> key, const GradientsSeen& seen,
+                      float its_scale) {
+    check_scaled(seen);
+    for (const OptimizerState& other : states_) {
+      if (other.stepped || seen.first == nullptr || other.seen.first != seen.first) continue;
+      throw_logic_error(
+          {"these gradients have been unscaled already, for an optimizer that has not been stepped "
+           "since the last update: give unscale_ and step the same object (in C the same id; "
+           "step_gradients unscales by itself), and list a tensor in one optimizer; if you leave "
+           "out a step, call update before other gradients use its memory"});
+    }
+    OptimizerState& state = key ? states_.emplace_back() : (unnamed_ = OptimizerState());
+    scale = its_scale;
+    ++count;
+    state.key = key.value_or(0);
+    // By members: one load of both would wait for the stores
+    state.seen = {seen.has_elements, seen.first};
+    return state;
+  }
+  /// Sets what an added optimizer has. `has_gradients`: also true with a reducer, because another
+  /// rank may have some.
+  void decide(OptimizerState& state, const GradientNorm& found, bool has_gradients) noexcept {
+    ++decided_;
+    state.found = {{found.finite, found.max_abs}, found.norm};  // by members, see `add`
+    if (found.finite) state.reason = has_gradients ? SkipReason::none : SkipReason::no_gradients;
+    if (state.reason != SkipReason::no_gradients) all_ = combined(found, all_.value_or(found));
+  }
+  /// Of all optimizers together, an overflow unless all are decided; null if none has gradients.
+  [[nodiscard]] const GradientReport* report() const noexcept {
+    static constexpr GradientReport undecided = overflow();
+    return decided_ != count ? &undecided : all_ ? &*all_ : nullptr;
+  }
+  void end(bool abandons) noexcept {
+    needs_scale_ = needs_scale_ || has_scaled;
+    is_abandoned = abandons;
+    has_scaled = has_new_policy = false;
+    scale = 0.0F;
+    forget_optimizers();
+  }
+  void forget_optimizers() noexcept {
+    count = decided_ = 0;
+    states_.clear();
+    all_.reset();
+  }
+
+ private:
+  bool needs_scale_ = false;           // an earlier iteration had a scaled loss
+  std::uint64_t decided_ = 0;          // of `count`; fewer if a pass or the reducer has thrown
+  std::optional<GradientReport> all_;  // of the decided ones that have gradients
+  std::vector<OptimizerState> states_;
+  OptimizerState unnamed_;  // the last one without a key
+};
+
+[[nodiscard]] inline std::uint64_t key_of(const void* optimizer) noexcept {
+  return reinterpret_cast<std::uintptr_t>(optimizer);
+}
+
 /// For GradScaler, AsyncGradScaler and the scaler of headroom.h.
 template <class Policy>
 class ScalerCore {
