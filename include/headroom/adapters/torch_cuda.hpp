@@ -10,7 +10,6 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <list>
 #include <map>
 #include <memory>

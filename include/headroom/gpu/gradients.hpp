@@ -6,7 +6,6 @@
 #include <headroom/kernel/sums.hpp>
 #include <headroom/tree/any_tensor.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -8,7 +8,6 @@
 #include <headroom/policy/dynamic.hpp>
 #include <headroom/report.hpp>
 
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,7 +5,6 @@
 #include <headroom/tree/loop_nest.hpp>
 #include <headroom/tree/walk.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>

@@ -8,7 +8,6 @@
 #include <headroom/tree/walk.hpp>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
