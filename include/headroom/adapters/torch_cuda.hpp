@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
 // For one file of a program, compiled by nvcc. Then headroom's kernels, instead of ATen's, unscale

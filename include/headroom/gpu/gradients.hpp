@@ -6,14 +6,11 @@
 #include <headroom/kernel/sums.hpp>
 #include <headroom/tree/any_tensor.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 struct __half;          // NOLINT: the name is CUDA's

@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 
 // Loss scaling in the memory of a GPU: the policy lives there, and the device decides whether a
 // step is taken. docs/gpu.md has the loop. Verbs that take a stream only launch kernels, so a graph

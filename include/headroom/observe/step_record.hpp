@@ -3,7 +3,6 @@
 #include <headroom/detail/error.hpp>
 #include <headroom/report.hpp>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

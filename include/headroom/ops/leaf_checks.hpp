@@ -5,11 +5,9 @@
 #include <headroom/tree/loop_nest.hpp>
 #include <headroom/tree/walk.hpp>
 
-#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 // What verbs ask of leaves. Errors name the leaf by its path.
 

@@ -8,9 +8,7 @@
 #include <headroom/tree/walk.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <string>
-#include <type_traits>
 
 // A verb makes one walk, which checks every leaf and makes the plan. If it throws, nothing has been
 // written. After the walk no code knows the tree's types.

@@ -4,10 +4,7 @@
 #include <headroom/dtype/scale_range.hpp>
 #include <headroom/state/fields.hpp>
 
-#include <cstdint>
 #include <limits>
-#include <type_traits>
-#include <utility>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 /// The settings of eformer's LossScaleConfig, with two factors as in torch.

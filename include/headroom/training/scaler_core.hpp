@@ -10,10 +10,8 @@
 #include <headroom/training/reducer.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE

@@ -2,7 +2,6 @@
 
 #include <headroom/tree/tensor_traits.hpp>
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
