@@ -34,6 +34,3 @@
 #include <utility>
 #include <variant>
 #include <vector>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif

@@ -5,24 +5,29 @@ inline constexpr std::size_t block_lanes = 2 * lanes_of<block_pair>;
 inline f32s broadcast_float(float factor) noexcept {
   return broadcast<f32s>(static_cast<double>(factor));
 }
+/// x86 has an overload that extends signs from memory.
+template <class In, class Words>
+inline Words load_words(In, const unsigned char* source, Words) noexcept {
+  return {sign_extended(loaded<u8_half_lanes>(source))};
+}
 template <class In>
 inline block_pair load_pair(const unsigned char* source) noexcept {
   constexpr std::size_t width = lanes_of<f32s>;
   if constexpr (is_code<In>) {
-    u8_half_lanes codes;
+    u16s codes;
     if constexpr (is_packed<In>) {
       const auto bytes = __builtin_convertvector(loaded<u8_quarter_lanes>(source), u16_half_lanes);
-      codes = u8_half_lanes((bytes | bytes << 4) & 0x0f0f);
+      codes.lanes = sign_extended(u8_half_lanes((bytes | bytes << 4) & 0x0f0f));
     } else {
-      codes = loaded<u8_half_lanes>(source);
+      codes = load_words(In{}, source, u16s{});
     }
-    const u16_lanes bits = as_fp16<In>(sign_extended(codes));
+    const u16_lanes bits = as_fp16<In>(codes.lanes);
     u16_half halves[2];
     std::memcpy(halves, &bits, sizeof bits);
     return {from_fp16<In>(halves[0]), from_fp16<In>(halves[1])};
   } else {
-    return {widen<f32s>(In{}, load<width>(In{}, source)),
-            widen<f32s>(In{}, load<width>(In{}, source + width * bytes_each<In>))};
+    return {load_wide(In{}, source, f32s{}),
+            load_wide(In{}, source + width * bytes_each<In>, f32s{})};
   }
 }
 template <class Out>
