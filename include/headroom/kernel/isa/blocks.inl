@@ -36,46 +36,34 @@ inline void store_pair(unsigned char* destination, block_pair value) noexcept {
     store(destination + lanes_of<f32s> * bytes_each<Out>, narrow(Out{}, value.second));
   }
 }
-/// Looks up 32 codes at a time, with two factors.
-template <class In>
-inline void look_up_register(const unsigned char* source, unsigned char* destination,
-                             const float* factors, std::size_t blocks) noexcept {
-  constexpr std::size_t tables = block_lanes / 16;
-  for (std::size_t i = 0; i < tables; i += 2) {
-    u16s results[64 / vector_bytes];
-    look_up<In>(source + i * 8, broadcast_float(factors[blocks * i / tables]),
-                broadcast_float(factors[blocks * (i + 1) / tables]), results);
-    for (const u16s& result : results) {
-      store(destination, result);
-      destination += vector_bytes;
-    }
-  }
-}
 template <class In, class Out, bool divides>
 inline void scale_register(const unsigned char* source, unsigned char* destination,
                            const float* factors, std::size_t blocks) noexcept {
-  if constexpr (most_tables > 0 && is_packed<In> && std::is_same_v<Out, brain16>)
-    return look_up_register<In>(source, destination, factors, blocks);
   const block_pair of_x{broadcast_float(factors[0]), broadcast_float(factors[blocks / 4])};
   const block_pair of_y{broadcast_float(factors[blocks / 2]),
                         broadcast_float(factors[blocks * 3 / 4])};
   constexpr std::size_t in = bytes_of<In>(lanes_of<block_pair>),
                         out = bytes_of<Out>(lanes_of<block_pair>);
-  const block_pair x = load_pair<In>(source), y = load_pair<In>(source + in);
-  const block_pair first = divides ? divided(x, of_x) : multiplied(x, of_x);
-  const block_pair second = divides ? divided(y, of_y) : multiplied(y, of_y);
-  if constexpr (!is_code<Out>) {
-    store_pair<Out>(destination, first);
-    store_pair<Out>(destination + out, second);
+  if constexpr (has_tables && is_packed<In> && std::is_same_v<Out, brain16>) {
+    look_up<In>(source, destination, of_x.first, block_lanes == 32 ? of_y.first : of_x.second);
+    if (block_lanes > 32) look_up<In>(source + in, destination + out, of_y.first, of_y.second);
   } else {
-    const u8s codes =
-        low_bytes(codes_of<Out>(first.first, x.first), codes_of<Out>(first.second, x.second),
-                  codes_of<Out>(second.first, y.first), codes_of<Out>(second.second, y.second));
-    const auto pairs = u16_lanes(codes.lanes);
-    if constexpr (!is_packed<Out>) store(destination, codes);
-    if constexpr (is_packed<Out>) {
-      const auto packed = __builtin_convertvector((pairs | pairs >> 4) & 0xff, u8_half_lanes);
-      std::memcpy(destination, &packed, sizeof packed);
+    const block_pair x = load_pair<In>(source), y = load_pair<In>(source + in);
+    const block_pair first = divides ? divided(x, of_x) : multiplied(x, of_x);
+    const block_pair second = divides ? divided(y, of_y) : multiplied(y, of_y);
+    if constexpr (!is_code<Out>) {
+      store_pair<Out>(destination, first);
+      store_pair<Out>(destination + out, second);
+    } else {
+      const u8s codes =
+          low_bytes(codes_of<Out>(first.first, x.first), codes_of<Out>(first.second, x.second),
+                    codes_of<Out>(second.first, y.first), codes_of<Out>(second.second, y.second));
+      const auto pairs = u16_lanes(codes.lanes);
+      if constexpr (!is_packed<Out>) store(destination, codes);
+      if constexpr (is_packed<Out>) {
+        const auto packed = __builtin_convertvector((pairs | pairs >> 4) & 0xff, u8_half_lanes);
+        std::memcpy(destination, &packed, sizeof packed);
+      }
     }
   }
 }
