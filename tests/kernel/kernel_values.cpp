@@ -177,6 +177,24 @@ TEST_CASE("unscale by every power of two in place and into float: all 16-bit pat
   }
 }
 
+TEST_CASE("bfloat16 by powers of two: normal numbers and zeros, and rarely another number",
+          "[kernel]") {
+  std::mt19937 random(seed);
+  const auto all = sample_bits<brain16>();
+  for (int i = 0; i < 200; ++i) {
+    const int exponent = static_cast<int>(random() % 253) - 126;
+    std::vector<std::uint16_t> elements(random() % 3000);
+    for (auto& element : elements) {
+      element = random_magnitude<brain16>(random, std::max(-125, exponent - 125),
+                                          std::min(126, exponent + 126));
+      if (random() % 4 == 0) element = 0;
+      if (random() % (i % 2 == 0 ? 500 : 5000) == 0) element = all[random() % all.size()];
+      if (random() % 2 == 0) element ^= brain16::sign_mask;
+    }
+    check_values<Unscale, bfloat16, bfloat16>(elements, std::ldexp(1.0F, exponent));
+  }
+}
+
 TEST_CASE("unscale by random scales is a division, not a product with a rounded reciprocal",
           "[kernel]") {
   std::mt19937 random(seed);

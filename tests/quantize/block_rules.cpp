@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <random>
 
 #include "support/catch.hpp"
 
@@ -24,6 +25,35 @@ TEST_CASE(
       for (const std::uint32_t step : {0U, 1U, ~0U}) compare(bits + half + step);
   }
   for (std::uint32_t bits = 0; bits <= binary32::quiet_nan_bits; bits += 0xFFFF) compare(bits);
+  CHECK(different == 0);
+}
+
+TEST_CASE("TorchaoNvfp4: the scales and factors of correctly rounded divisions") {
+  using namespace headroom::detail;
+  std::mt19937 random(1);
+  unsigned different = 0;
+  const auto compare = [&](std::uint32_t amax, std::uint32_t level, auto format) {
+    const auto divided = over(over(amax, largest_bits<decltype(format)>), level);
+    const auto stored = to_e4m3(larger_of(divided, bits_of(0x1p-6F)));
+    const auto factor = over(over(bits_of(1.0F), level), bits_of(stored));
+    const auto made =
+        TorchaoNvfp4{bit_cast<float>(level)}.scale<decltype(format)>(bit_cast<float>(amax), 1.0F);
+    different += made.stored.bits() != stored.bits() || magnitude_bits(made.factor) != factor;
+  };
+  for (int i = 0; i < 100'000; ++i) {
+    const auto level = static_cast<std::uint32_t>(1 + random() % 0x7F000000),
+               near = level + static_cast<std::uint32_t>(random() % 0x06000000),
+               any = static_cast<std::uint32_t>(random() % 0x7F800000);
+    // Near the middle between two scales, too
+    const auto middle = bits_of(static_cast<float>(17 + 2 * (random() % 8)));
+    const auto tie =
+        times(times(middle, bits_of(6.0F)), level) + static_cast<std::uint32_t>(i % 3) - 1;
+    for (const std::uint32_t amax :
+         {smaller_of(near, 0x7F7FFFFFU), any, smaller_of(tie, 0x7F7FFFFFU)}) {
+      compare(amax, level, e2m1{});
+      if (i % 8 == 0) compare(amax, level, e4m3{});
+    }
+  }
   CHECK(different == 0);
 }
 

@@ -124,6 +124,44 @@ TEST_CASE("blocks: all instruction sets have the same bits, for all dtypes, sche
   });
 }
 
+TEST_CASE(
+    "blocks: every code, with factors up to the ends of float, becomes the scalar kernels' bits") {
+  const float nan = support::values_with<float>({binary32::quiet_nan_bits})[0];
+  const std::vector<float> factors = {
+      1.0F,        0.3F,       -3.0F,       0x1p-126F,
+      0x1.8p-127F, -0x1p-149F, 0x1p-121F,   0.0F,
+      0x1p120F,    0x1p119F,   -0x1.8p125F, nan,
+      0x1.fp127F,  1e-40F,     0x1p-8F,     std::numeric_limits<float>::infinity()};
+  const auto compare = [&](auto code, auto value, std::size_t block) {
+    using Code = decltype(code);
+    using Value = decltype(value);
+    constexpr std::size_t in_byte = std::is_same_v<Code, float4_e2m1x2> ? 2 : 1;
+    std::vector<Code> codes(factors.size() * 256);
+    std::vector<float> scales;
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      codes[i] = Code::from_bits(static_cast<std::uint8_t>(i + i / 256 * 7));
+    for (std::size_t i = 0; i < codes.size() * in_byte; i += block)
+      scales.push_back(factors[i / block * 5 % factors.size()]);
+    std::vector<Value> values(codes.size() * in_byte), expected;
+    support::for_each_isa([&](Isa) {
+      dequantize_blocks_into(codes, scales, values, {1, block});
+      if (std::is_same_v<Code, float8_e5m2> || std::is_same_v<Code, float8_e4m3>)
+        for (Value& each : values)
+          if (support::is_nan<format_of<Value>>(bits_of(each))) each = Value(1.5F);
+      if (expected.empty()) expected = values;
+      INFO("blocks of " << block);
+      CHECK(bytes_of(values) == bytes_of(expected));
+    });
+  };
+  for (const std::size_t block : {2, 8, 16, 32, 64, 128, 180}) {
+    compare(float4_e2m1x2(), bfloat16(), block);
+    compare(float4_e2m1x2(), half(), block);
+    compare(float8_e4m3(), bfloat16(), block);
+    compare(float8_e5m2(), bfloat16(), block);
+    compare(float8_e4m3(), float(), block);
+  }
+}
+
 TEST_CASE("blocks: tensors of any strides have the results of a dense copy") {
   std::mt19937 random(support::seed);
   const auto dense = random_values<float>(6 * 70, random);

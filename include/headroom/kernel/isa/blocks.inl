@@ -50,8 +50,8 @@ inline void scale_register(const unsigned char* source, unsigned char* destinati
   constexpr std::size_t in = bytes_of<In>(lanes_of<block_pair>),
                         out = bytes_of<Out>(lanes_of<block_pair>);
   if constexpr (has_tables && is_packed<In> && std::is_same_v<Out, brain16>) {
-    store(destination, looked_up<In>(source, of_x.first, of_x.second));
-    store(destination + out, looked_up<In>(source + in, of_y.first, of_y.second));
+    look_up<In>(source, destination, of_x.first, block_lanes == 32 ? of_y.first : of_x.second);
+    if (block_lanes > 32) look_up<In>(source + in, destination + out, of_y.first, of_y.second);
   } else {
     const block_pair x = load_pair<In>(source), y = load_pair<In>(source + in);
     const block_pair first = divides ? divided(x, of_x) : multiplied(x, of_x);
