@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The weight of the headers: millions of instructions of the compiler (-O2 -S), also as ratios to a file that includes only the standard
-# headers that headroom needs; bytes of the main example; lines by module. valgrind counts, so a busy machine gives the same. Takes minutes.
+# The weight of the headers: millions of instructions of the compiler (-O2 -S), also as ratios to a file that includes only standard
+# headers; bytes of the main example; lines by module. valgrind counts, so a busy machine gives the same. Takes minutes. headroom does
+# not include <immintrin.h>. The file still does, so that its ratios compare with older ones.
 #   bash benchmarks/weight.sh [checkout to compare with ...]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
