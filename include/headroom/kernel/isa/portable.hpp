@@ -166,7 +166,8 @@ inline f32s plus_exact_square(f32s sum, f32s value) noexcept {
 }
 inline f64s to_doubles(f32s value) noexcept {
   const f32_lanes floats = value.lanes;
-  return {f64_lanes{floats[0], floats[1]}, f64_lanes{floats[2], floats[3]}};
+  return {f64_lanes{static_cast<double>(floats[0]), static_cast<double>(floats[1])},
+          f64_lanes{static_cast<double>(floats[2]), static_cast<double>(floats[3])}};
 }
 inline double sum_of(f64_lanes sums) noexcept { return hide_from_optimizer(sums[0] + sums[1]); }
 
