@@ -20,8 +20,7 @@ API = f"""{UNSEARCHED}<p><a href="namespaceheadroom.html">namespace headroom</a>
 <a href="namespaceheadroom_1_1presets.html">presets</a> · <a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h for C</a> ·
 <a href="files.html">headers</a></p>
 <h1></h1>
-
-# API
+<h1>API</h1>
 
 These pages are made from the comments of the headers. The [reference](../docs/reference.md) lists the names by task.
 
