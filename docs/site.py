@@ -1,6 +1,6 @@
 """A hook of MkDocs: makes the site from README.md, CONTRIBUTING.md, CHANGELOG.md, docs/, and a page for every file that they link to. Doxygen
-makes the API reference inside the page api/index.md, in the place of what is between its <h1></h1>. Links to headers lead there, those whose text is a name to
-that name. The site's search finds the names, too; WEIGHTS says which pages answer first."""
+makes the API reference inside the page api/index.md, in the place of what is between its two <h1></h1>. Links to headers lead there, those
+whose text is a name to that name. The site's search finds the names, too; WEIGHTS says which pages answer first."""
 import html
 import itertools
 import json
@@ -43,7 +43,11 @@ Public names are in the namespace `headroom`; those for CUDA in `headroom::gpu`,
 <h1></h1>
 """
 # Of a word on these pages in the search; on others it is 1. A class is a page, whose words the theme counts 2.5 times.
-WEIGHTS = {"api/[^#]*$": 0.25, "docs/(notes|architecture|benchmarks|evidence|reference)|tests/|tools/|evidence/|examples/data|C[HO]": 0.2}
+WEIGHTS = {
+    "api/[^#]*$": 0.25,
+    "api/|index": 0.8,
+    "docs/(notes|architecture|benchmarks|evidence|reference)|tests/|tools/|evidence/|examples/data|CHANGELOG|CONTRIBUTING": 0.2,
+}
 
 
 def page_of(path):
