@@ -286,7 +286,7 @@ class GradScaler(_Handle):
         def call(_, finite, max_abs, sum_of_squares, digest):
             try:
                 finite[0], max_abs[0], sum_of_squares[0] = reducer(bool(finite[0]), max_abs[0], sum_of_squares[0], digest)
-            except Exception as error:
+            except BaseException as error:  # ctypes would ignore it
                 _errors.append(error)
                 return 4
             return 0
