@@ -828,3 +828,18 @@ int main() {
 #include BLOCK
   return weights[0] == -0x1p-25F && scaler.policy().counter() == 1 ? 0 : 1;
 }
+
+//// openmp
+#include BLOCK
+
+int main() {
+  headroom::GradScaler<> scaler(4.0);
+  use(scaler);
+  struct {
+    std::vector<float> grads = std::vector<float>(1 << 20, 8.0F);
+    auto& gradients() { return grads; }
+    void step() {}
+  } optimizer;
+  (void)scaler.scale(1.0F);
+  return scaler.step(optimizer).report.max_abs == 2.0 ? 0 : 1;
+}
