@@ -22,6 +22,7 @@ ANSWERS = {
     "docs/installing": ["install", "cmake", "eigen", "pip"],
     "docs/choosing-a-policy": ["choose policy", "bf16"],
     "docs/gpu": ["gpu", "cuda"],
+    "docs/faq": ["faq"],
     "examples/index": ["examples"],
     "api/classheadroom_1_1SpikeGuard": ["SpikeGuard"],
     "api/namespaceheadroom": ["DynamicLossScale", "unscale_and_clip"],
