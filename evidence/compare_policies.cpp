@@ -78,7 +78,7 @@ class LargestOf64 {
 /// with other targets.
 std::vector<Policy> make_policies(std::size_t steps) {
   std::vector<Policy> policies = {
-      {"dynamic, 1/40",
+      {"dynamic/40",
        headroom::make_loss_scale(
            "dynamic", {{"growth_interval",
                         std::max<std::int64_t>(1, static_cast<std::int64_t>(steps) / 40)}})}};
@@ -172,7 +172,7 @@ void print_summary(const std::vector<Trace>& traces, const std::vector<Policy>& 
   for (const Trace& trace : traces)
     std::printf(" %6zu %5.2f", trace.max_abs.size(), noise_of(trace));
   for (const char* name :
-       {"dynamic", "dynamic, 1/40", "torch", "hysteresis", "megatron", "amax", "largest of 64"}) {
+       {"dynamic", "dynamic/40", "torch", "hysteresis", "megatron", "amax", "largest of 64"}) {
     std::printf("\n%-20s", name);
     for (const auto& of_trace : results) {
       for (std::size_t k = 0; k < policies.size(); ++k) {

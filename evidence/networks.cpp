@@ -84,7 +84,7 @@ std::vector<Policy> constants(int step) {
 
 /// Policies from good and bad initial scales. One grows after a fortieth of the steps.
 constexpr int initial_exponents[] = {0, 15, 40};
-constexpr const char* adaptive[] = {"dynamic", "dynamic, 1/40", "amax", "hysteresis"};
+constexpr const char* adaptive[] = {"dynamic", "dynamic/40", "amax", "hysteresis"};
 std::string started_name(const std::string& policy, int exponent) {
   return policy + " from 2^" + std::to_string(exponent);
 }
