@@ -1,7 +1,8 @@
 """A hook of MkDocs: makes the site from README.md, CONTRIBUTING.md, CHANGELOG.md, docs/, and a page for every file that they link to. Doxygen
-makes the API reference inside the page api/index.md, in the place of its <h1></h1>. Links to headers lead there, those whose text is a name to
-that name. The site's search finds the names, too."""
+makes the API reference inside the page api/index.md, in the place of what is between its two <h1></h1>. Links to headers lead there, those
+whose text is a name to that name. The site's search finds the names, too; WEIGHTS says which pages answer first."""
 import html
+import itertools
 import json
 import os
 import re
@@ -15,8 +16,38 @@ from pygments.lexers import find_lexer_class_for_filename
 
 LINK = re.compile(r"(?:\[([^][]*))?\]\(([^):#\s]+)(#[^)\s]*)?\)")
 UNSEARCHED = "---\nsearch: {exclude: true}\n---\n"
-API = f"""{UNSEARCHED}<p><a href="namespaceheadroom.html">namespace headroom</a> · <a href="namespaceheadroom_1_1presets.html">presets</a> ·
-<a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h for C</a> · <a href="files.html">headers</a></p>\n<h1></h1>\n"""
+API = f"""{UNSEARCHED}<p><a href="namespaceheadroom.html">namespace headroom</a> · <a href="namespaceheadroom_1_1gpu.html">gpu</a> ·
+<a href="namespaceheadroom_1_1presets.html">presets</a> · <a href="annotated.html">classes</a> · <a href="headroom_8h.html">headroom.h for C</a> ·
+<a href="files.html">headers</a></p>
+<h1></h1>
+<h1>API</h1>
+
+These pages are made from the comments of the headers. The [reference](../docs/reference.md) lists the names by task.
+
+| to | module | begin with |
+|---|---|---|
+| train as torch.amp does, on one rank or many | `training/` | [`GradScaler`](../include/headroom/training/grad_scaler.hpp) |
+| hold and adjust a loss scale | `policy/` | [`DynamicLossScale`](../include/headroom/policy/dynamic.hpp) |
+| scale, unscale, check, clip, accumulate, cast | `ops/` | [`unscale`](../include/headroom/ops/unscale.hpp) |
+| use your own structs and tensors | `tree/` | [`tensor_traits`](../include/headroom/tree/tensor_traits.hpp) |
+| store 16 or 8 bits | `dtype/` | [`half`](../include/headroom/dtype/half.hpp) |
+| scale fp8 and 4 bits | `quantize/` | [`TensorScales`](../include/headroom/quantize/tensor_scales.hpp) |
+| keep the loss scale on a GPU | `gpu/` | [`gpu::Scaler`](../include/headroom/gpu/scaler.hpp) |
+| learn what happened in a training | `observe/` | [`History`](../include/headroom/observe/history.hpp) |
+| save a state as text | `state/` | [`to_text`](../include/headroom/state/text.hpp) |
+| call headroom from C | `headroom.h` | [`headroom_grad_scaler_make`](../include/headroom.h) |
+
+Public names are in the namespace `headroom`; those for CUDA in `headroom::gpu`, the rules of other systems in `headroom::presets`. Names in
+`detail` namespaces are internal.
+
+<h1></h1>
+"""
+# Of a word on these pages in the search; on others it is 1. A class is a page, whose words the theme counts 2.5 times.
+WEIGHTS = {
+    "api/[^#]*$": 0.25,
+    "api/|index": 0.8,
+    "docs/(notes|architecture|benchmarks|evidence|reference)|tests/|tools/|evidence/|examples/data|CHANGELOG|CONTRIBUTING": 0.2,
+}
 
 
 def page_of(path):
@@ -38,7 +69,7 @@ def on_files(files, config):
             content = Path(page).read_bytes()
         elif os.path.isdir(path):
             names = subprocess.check_output(["git", "ls-files", "-z", "--", "."], cwd=path, text=True).strip("\0").split("\0")
-            content = f"# {path}\n\n" + "".join(f"- [{name}]({name})\n" for name in sorted({name.split("/")[0] for name in names} - {"data"}))
+            content = f"{UNSEARCHED}# {path}\n\n" + "".join(f"- [{name}]({name})\n" for name in sorted({name.split("/")[0] for name in names} - {"data"}))
         else:
             lexer = find_lexer_class_for_filename(path)
             content = f"{UNSEARCHED}# {path}\n\n``````{lexer.aliases[0] if lexer else 'text'}\n{Path(path).read_text()}\n``````\n"
@@ -64,6 +95,17 @@ def on_page_markdown(markdown, page, config, files):
     return markdown if os.path.isfile(uri[:-3]) else LINK.sub(lead_to_page, markdown)
 
 
+def on_page_content(content, **_):
+    """Cells have the names of their columns, which site.css shows on a telephone."""
+
+    def name_cells(table):
+        names = [html.escape(html.unescape(re.sub("<.*?>", "", name))) for name in re.findall("<th.*?>(.*?)</th>", table[0])]
+        cells = itertools.cycle(names)
+        return re.sub("<td", lambda _: f'<td data-column="{next(cells)}"', table[0])
+
+    return re.sub("<table>.*?</table>", name_cells, content, flags=re.DOTALL)
+
+
 def on_post_build(config):
     site = Path(config.site_dir)
     make_api(site / "api")
@@ -77,12 +119,12 @@ def on_post_build(config):
 
 def make_api(api):
     page = re.sub('<link rel="canonical".*?>', "", (api / "index.html").read_text())
-    head, foot = re.sub("<title>.*?</title>", "<title>$title</title>", page).split("<h1></h1>")
+    head, _, foot = re.sub("<title>.*?</title>", "<title>$title</title>", page).split("<h1></h1>")
     Path("build/api_head.html").write_text(head + '<div id="top">')  # Doxygen closes it
     Path("build/api_foot.html").write_text(foot)
     settings = f"HTML_HEADER=build/api_head.html\nHTML_FOOTER=build/api_foot.html\nHTML_OUTPUT={api}\nGENERATE_TAGFILE=build/api.tag\n"
     subprocess.run(["doxygen", "-"], input="@INCLUDE=docs/Doxyfile\n" + settings, text=True, check=True)
-    (api / "index.html").write_text(page.replace("<h1></h1>", "<h1>API</h1>"))
+    (api / "index.html").write_text(page.replace("<h1></h1>", ""))
     for path in api.iterdir():
         if path.suffix != ".html" or re.match("classes|functions|globals|hierarchy|namespacemembers|namespaces", path.name):
             path.unlink()  # styles, scripts and indices, which no page uses
@@ -99,8 +141,7 @@ def add_to_search(path):
         short = name.removeprefix("headroom::")
         if places.setdefault(short, place) == place:
             title = name.split("::")[-1]
-            boost = 20 * (8 / len(title)) ** 8  # a word finds the names that begin with it, and the shortest is the nearest
-            index["docs"].append({"location": place, "title": title, "text": html.escape(name + arguments), "boost": boost})
+            index["docs"].append({"location": place, "title": title, "text": html.escape(name + arguments)})
 
     for scope in sorted(xml.parse("build/api.tag").iterfind("compound"), key=lambda scope: scope.get("kind") in ("file", "namespace")):
         name, kind, page = scope.findtext("name"), scope.get("kind"), scope.findtext("filename")
@@ -112,5 +153,7 @@ def add_to_search(path):
             inner = member.findtext("name")
             if kind in ("file", "namespace") and member.findtext("anchorfile") == page:
                 add(inner if kind == "file" else f"{name}::{inner}", f"api/{page}#{member.findtext('anchor')}", member.findtext("arglist"))
+    for doc in index["docs"]:
+        doc["boost"] = next((weight for pages, weight in WEIGHTS.items() if re.match(pages, doc["location"])), 1)
     path.write_text(json.dumps(index))
     return places

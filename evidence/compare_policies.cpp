@@ -1,6 +1,6 @@
-// Which loss scale suits a training? Takes every policy through recorded gradients (of handwritten
-// digits in float), made-up ones, and your own. Counts for each policy how many steps it would have
-// skipped in fp16, and how much of fp16's range it would have left unused.
+// Which loss scale suits a training? Takes every policy through the recorded gradients of
+// handwritten digits, of courses/ and your own, all in float. Counts for each policy how many steps
+// it would have skipped in fp16, and how much of fp16's range it would have left unused.
 //
 //   compare_policies [data.csv [output directory [epochs [trace.csv …]]]]
 //
@@ -73,10 +73,15 @@ class LargestOf64 {
   std::int16_t recent_[64] = {};  // exponents; the scale leaves one to two bits below 2^16
 };
 
-/// All that adapt by their names, two that tolerate a share of overflows, the rules of rules.hpp,
-/// the simple rule, and AmaxLossScale with other targets.
-std::vector<Policy> make_policies() {
-  std::vector<Policy> policies;
+/// DynamicLossScale that grows after a fortieth of the steps, all that adapt by their names, two
+/// that tolerate a share of overflows, the rules of rules.hpp, the simple rule, and AmaxLossScale
+/// with other targets.
+std::vector<Policy> make_policies(std::size_t steps) {
+  std::vector<Policy> policies = {
+      {"dynamic/40",
+       headroom::make_loss_scale(
+           "dynamic", {{"growth_interval",
+                        std::max<std::int64_t>(1, static_cast<std::int64_t>(steps) / 40)}})}};
   for (const std::string& name : headroom::loss_scale_names()) {
     if (name == "constant") continue;
     headroom::AnyLossScale policy = headroom::make_loss_scale(name);
@@ -111,61 +116,6 @@ Trace record(const std::string& data, int epochs, std::uint32_t seed, const std:
           std::move(result.max_abs)};
 }
 
-/// Gradients that fall by a factor of 16 over the training, with noise from batch to batch.
-std::vector<double> calm(digits::Random& random, int steps) {
-  std::vector<double> max_abs;
-  for (int step = 0; step < steps; ++step) {
-    const double trend = -8.0 - 4.0 * step / steps;
-    max_abs.push_back(std::exp2(trend + 0.35 * static_cast<double>(random.normal())));
-  }
-  return max_abs;
-}
-
-std::vector<Trace> make_up(int steps) {
-  digits::Random random(1);
-  std::vector<Trace> traces = {
-      {"calm", "slowly falling, as in a training that goes well", calm(random, steps)},
-      {"shift", "1000 times smaller from one step to the next, and back", calm(random, steps)},
-      {"spikes", "one step in 300 is 100 times larger", calm(random, steps)},
-      {"burst", "30 steps in a row 200 times larger, every 3000 steps", calm(random, steps)}};
-  for (int step = 0; step < steps; ++step) {
-    const auto i = static_cast<std::size_t>(step);
-    if (step > steps / 4 && step < 3 * steps / 4) traces[1].max_abs[i] /= 1000.0;
-    if (random.uniform() < 1.0 / 300.0) traces[2].max_abs[i] *= 100.0;
-    if (step % 3000 >= 2970) traces[3].max_abs[i] *= 200.0;
-  }
-  return traces;
-}
-
-/// Traces with larger changes than those of make_up.
-std::vector<Trace> make_up_others(int steps) {
-  digits::Random random(2);
-  std::vector<Trace> traces = {
-      {"drift", "growing by a factor of 4096 over the training", {}},
-      {"walk", "a random walk by a tenth of a power of two a step", {}},
-      {"cycles",
-       "rising and falling by a factor of 64 with the learning rate, every 10,000 steps",
-       {}},
-      {"tails", "noise with Student's t distribution with 3 degrees of freedom", {}},
-      {"bad", "calm, but one step in 200 is not finite, whatever the scale", {}}};
-  double walk = -8.0;
-  for (int step = 0; step < steps; ++step) {
-    const auto normal = [&random] { return static_cast<double>(random.normal()); };
-    walk = std::min(std::max(walk + 0.1 * normal(), -30.0), 5.0);
-    traces[0].max_abs.push_back(std::exp2(-20.0 + 12.0 * step / steps + 0.35 * normal()));
-    traces[1].max_abs.push_back(std::exp2(walk + 0.2 * normal()));
-    traces[2].max_abs.push_back(
-        std::exp2(-10.0 + 3.0 * std::cos(6.283185307179586 * step / 10000.0) + 0.35 * normal()));
-    double squares = 0.0;
-    for (int i = 0; i < 3; ++i) squares += std::pow(normal(), 2);
-    traces[3].max_abs.push_back(std::exp2(-10.0 + 0.35 * normal() / std::sqrt(squares / 3.0)));
-    const double calm = std::exp2(-8.0 - 4.0 * step / steps + 0.35 * normal());
-    traces[4].max_abs.push_back(
-        random.uniform() < 1.0 / 200.0 ? std::numeric_limits<double>::infinity() : calm);
-  }
-  return traces;
-}
-
 double percent(std::size_t part, std::size_t all) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(all);
 }
@@ -176,11 +126,8 @@ std::ofstream create(const std::filesystem::path& file) {
   return out;
 }
 
-bool is_in_summary(const Trace& trace) {
-  for (const char* name : {"digits", "calm", "spikes", "drift", "tails"}) {
-    if (trace.name == name) return true;
-  }
-  return false;
+double noise_of(const Trace& trace) {
+  return headroom::simulate(headroom::NoOpLossScale(), trace.max_abs).noise;
 }
 
 /// Takes all policies through one trace. Prints a table, adds a row to `summary` for each policy,
@@ -189,8 +136,8 @@ std::vector<headroom::GradientSimulation> compare(const Trace& trace,
                                                   const std::vector<Policy>& policies,
                                                   const std::filesystem::path& output,
                                                   std::ofstream& summary) {
-  std::printf("\n%s: %s, %zu steps\n", trace.name.c_str(), trace.description.c_str(),
-              trace.max_abs.size());
+  std::printf("\n%s: %s, %zu steps, noise of %.2f bits\n", trace.name.c_str(),
+              trace.description.c_str(), trace.max_abs.size(), noise_of(trace));
   std::printf("  %-28s %8s %14s %12s %12s\n", "", "skipped", "below best", "bits wasted",
               "last scale");
   std::ofstream csv = create(output / ("policies_" + trace.name + ".csv"));
@@ -216,19 +163,21 @@ std::vector<headroom::GradientSimulation> compare(const Trace& trace,
   return simulations;
 }
 
-/// Prints a table of six policies on five traces. `results` has a row per trace.
+/// Prints a table of seven policies on all traces. `results` has a row per trace.
 void print_summary(const std::vector<Trace>& traces, const std::vector<Policy>& policies,
                    const std::vector<std::vector<headroom::GradientSimulation>>& results) {
-  std::printf("\n%-16s", "skipped, bits wasted");
-  for (const Trace& trace : traces) {
-    if (is_in_summary(trace)) std::printf(" %14s", trace.name.c_str());
-  }
-  for (const char* name : {"dynamic", "torch", "hysteresis", "megatron", "amax", "largest of 64"}) {
+  std::printf("\n%-20s", "skipped, bits wasted");
+  for (const Trace& trace : traces) std::printf(" %12s", trace.name.c_str());
+  std::printf("\n%-20s", "steps, noise in bits");
+  for (const Trace& trace : traces)
+    std::printf(" %6zu %5.2f", trace.max_abs.size(), noise_of(trace));
+  for (const char* name :
+       {"dynamic", "dynamic/40", "torch", "hysteresis", "megatron", "amax", "largest of 64"}) {
     std::printf("\n%-20s", name);
-    for (std::size_t i = 0; i < traces.size(); ++i) {
+    for (const auto& of_trace : results) {
       for (std::size_t k = 0; k < policies.size(); ++k) {
-        if (!is_in_summary(traces[i]) || policies[k].name != name) continue;
-        std::printf(" %8zu %5.2f", results[i][k].skipped, results[i][k].wasted_bits);
+        if (policies[k].name == name)
+          std::printf(" %6zu %5.2f", of_trace[k].skipped, of_trace[k].wasted_bits);
       }
     }
   }
@@ -250,17 +199,15 @@ int main(int argc, char** argv) {
 
     std::printf("Recording the gradients of %d epochs of handwritten digits.\n", epochs);
     std::fflush(stdout);
-    // With the second seed one batch of each epoch has far larger gradients than all others.
-    std::vector<Trace> traces = {record(data, epochs, 8, "digits"),
-                                 record(data, epochs, 1, "digits_1")};
+    std::vector<Trace> traces = {record(data, epochs, 8, "digits")};
+    for (const char* name : {"gpt", "reinforce", "lstm", "mlp_b4", "cnn", "cnn_b8"})
+      traces.push_back(
+          compare_policies::read_trace(std::string("evidence/courses/") + name + ".csv"));
     for (int i = 4; i < argc; ++i) traces.push_back(compare_policies::read_trace(argv[i]));
-    const int steps = std::min(100000, 250 * epochs);
-    for (Trace& trace : make_up(steps)) traces.push_back(std::move(trace));
-    for (Trace& trace : make_up_others(steps)) traces.push_back(std::move(trace));
-    const std::vector<Policy> policies = make_policies();
     std::vector<std::vector<headroom::GradientSimulation>> results;
-    for (const Trace& trace : traces) results.push_back(compare(trace, policies, output, summary));
-    print_summary(traces, policies, results);
+    for (const Trace& trace : traces)
+      results.push_back(compare(trace, make_policies(trace.max_abs.size()), output, summary));
+    print_summary(traces, make_policies(1), results);
 
     std::printf(
         "\nBelow best: steps that fp16 would have taken with twice the scale. Bits wasted: how "

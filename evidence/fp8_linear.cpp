@@ -94,7 +94,7 @@ struct Network {
       inputs[i] = layers[i].input(scaling, x, forwards);
       weights[i] = layers[i].weight(scaling, master.layers[i].weight, forwards);
       x = (weights[i] * inputs[i]).colwise() + master.layers[i].bias;
-      if (i + 1 < layers.size()) x = digits::sigmoid(x);
+      if (i + 1 < layers.size()) x = digits::activated(x, digits::Activation::sigmoid);
     }
     return x;
   }

@@ -1,14 +1,16 @@
 // What loss scaling is worth, and what mistakes cost: trains handwritten digits, a GPT and a
-// recurrent network in float, bf16 and fp16 under several policies, and the digits with mistakes
-// that other systems had, each with several seeds.
+// recurrent network in float, bf16 and fp16 under several policies; the digits and the GPT with
+// constant scales; the digits from bad initial scales, and with mistakes that other systems had.
+// All but the constants have several seeds.
 //
 //   networks [digits.csv [output directory [seeds [steps]]]]
 //   networks --record <steps>
 //
 // With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints
-// tables. Writes evidence_runs.csv with a row per training, evidence_differences.csv for
-// plots.gp, and for the first seed steps_<network>_<variant>.csv. `--record` prints the
-// largest gradient of each step of one training in float, as CSV for compare_policies.
+// tables. Writes evidence_runs.csv with a row per training, evidence_differences.csv and
+// evidence_constants.csv for plots.gp, and for the first seed steps_<network>_<variant>.csv.
+// `--record` prints the largest gradient of each step of one training in float, as CSV for
+// compare_policies.
 
 #include <algorithm>
 #include <atomic>
@@ -69,6 +71,36 @@ std::vector<Policy> few_policies() {
   return few;
 }
 
+/// Constant scales of 2 to these powers, so that the edges of fp16 show.
+constexpr int lowest_constant = -4, highest_constant = 28;
+std::string constant_name(int exponent) { return "constant 2^" + std::to_string(exponent); }
+std::vector<Policy> constants(int step) {
+  std::vector<Policy> policies;
+  for (int exponent = lowest_constant; exponent <= highest_constant; exponent += step)
+    policies.push_back({constant_name(exponent), Format::fp16,
+                        headroom::ConstantLossScale(std::ldexp(1.0F, exponent))});
+  return policies;
+}
+
+/// Policies from good and bad initial scales. One grows after a fortieth of the steps.
+constexpr int initial_exponents[] = {0, 15, 40};
+constexpr const char* adaptive[] = {"dynamic", "dynamic/40", "amax", "hysteresis"};
+std::string started_name(const std::string& policy, int exponent) {
+  return policy + " from 2^" + std::to_string(exponent);
+}
+std::vector<Policy> started_badly(int steps) {
+  std::vector<Policy> policies = {{"float", Format::float32, headroom::NoOpLossScale()}};
+  for (const std::string name : adaptive) {
+    for (const int exponent : initial_exponents) {
+      headroom::StateDict settings = {{"initial_scale", std::ldexp(1.0, exponent)}};
+      if (name == adaptive[1]) settings.set("growth_interval", std::max(1, steps / 40));
+      policies.push_back({started_name(name, exponent), Format::fp16,
+                          headroom::make_loss_scale(name.substr(0, name.find(',')), settings)});
+    }
+  }
+  return policies;
+}
+
 /// The variant that those with faults are compared with. The scale of all of them grows after 20
 /// finite steps, so that some steps overflow.
 constexpr const char* right_step = "right step";
@@ -78,10 +110,12 @@ headroom::AnyLossScale right_policy() {
 
 struct Settings {
   Digits::Settings digits;
-  int fault_steps = 800;  // of the trainings with faults
+  // Of the digits with faults, with constant scales and from bad initial scales, as in the README
+  int short_steps = 800;
   Language::Settings language;
   Adding::Settings adding;
   int seeds = 10;
+  [[nodiscard]] int few_seeds() const { return std::min(3, seeds); }
 
   /// Makes the networks tiny, and trains for at most `steps` steps.
   void shrink(int steps) {
@@ -96,7 +130,7 @@ struct Settings {
     for (evidence::Schedule* schedule : {&digits.schedule, &language.schedule, &adding.schedule}) {
       schedule->steps = std::min(schedule->steps, steps);
     }
-    fault_steps = std::min(fault_steps, steps);
+    short_steps = std::min(short_steps, steps);
   }
 };
 
@@ -212,7 +246,7 @@ class Table {
     std::vector<double> p;
     for (const std::string& variant : variants) {
       all.emplace_back();
-      if (!runs_.has({network, variant, 1, steps})) continue;
+      if (!runs_.has({network, variant, seeds_, steps})) continue;
       for (int seed = 1; seed <= seeds_; ++seed)
         all.back().push_back(runs_.at({network, variant, seed, steps}));
       if (all.size() > 1) p.push_back(evidence::wilcoxon(differences(all.back(), all.front())));
@@ -294,6 +328,52 @@ class Table {
   std::vector<std::string> rows_;
 };
 
+/// Prints the quality at each constant scale and writes it, with the scales of the policies, for
+/// plots.gp.
+void print_constants(const Runs& runs, const Settings& settings,
+                     const std::filesystem::path& output) {
+  struct Column {
+    std::string network;
+    int steps, seeds;
+  };
+  const Column columns[] = {{"digits", settings.short_steps, settings.few_seeds()},
+                            {"relu", settings.short_steps, settings.few_seeds()},
+                            {"gpt", settings.language.schedule.steps, 1}};
+  std::ofstream csv = evidence::create(output / "evidence_constants.csv");
+  csv << "network,variant,low,high,quality\n";
+  // The mean of a member over the seeds
+  const auto mean = [&](const Column& column, const std::string& variant, double Run::*member) {
+    std::vector<double> values;
+    for (int seed = 1; seed <= column.seeds; ++seed)
+      values.push_back(runs.at({column.network, variant, seed, column.steps}).*member);
+    return evidence::mean(values);
+  };
+  std::printf("\nconstant scales %22s %10s %10s\n", "digits, %", "ReLU, %", "gpt, nats");
+  for (int exponent = lowest_constant; exponent <= highest_constant; exponent += 2) {
+    std::printf("  %-28s", constant_name(exponent).c_str());
+    for (const Column& column : columns) {
+      const std::string variant = constant_name(exponent);
+      if (!runs.has({column.network, variant, 1, column.steps})) {
+        std::printf(" %10s", "-");
+        continue;
+      }
+      const double quality = mean(column, variant, &Run::quality);
+      std::printf(" %10.2f", quality);
+      csv << column.network << ",constant," << std::ldexp(1.0, exponent) << ",,"
+          << (std::isfinite(quality) ? std::to_string(quality) : "") << '\n';
+    }
+    std::printf("\n");
+  }
+  for (const Column& column : columns) {
+    for (const std::string name : adaptive) {
+      const std::string variant = column.network == "gpt" ? name : started_name(name, 15);
+      if (!runs.has({column.network, variant, 1, column.steps})) continue;
+      csv << column.network << ",\"" << name << "\"," << mean(column, variant, &Run::lowest) << ','
+          << mean(column, variant, &Run::highest) << ",\n";
+    }
+  }
+}
+
 void print_tables(const Runs& runs, const Settings& settings, const std::filesystem::path& output) {
   std::ofstream csv = evidence::create(output / "evidence_differences.csv");
   csv << "network,kind,number,variant,seed,difference\n";
@@ -307,7 +387,11 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("recurrent", settings.adding.schedule.steps, "policy", names,
               "log10 of the test error");
   table.summarise("difference, p, skipped", {"digits, points", "gpt, nats", "recurrent, log10"});
-  table.print("digits", settings.fault_steps, "fault", faults, "right answers with faults, %");
+  print_constants(runs, settings, output);
+  std::vector<std::string> started;
+  for (const Policy& policy : started_badly(settings.short_steps)) started.push_back(policy.name);
+  table.print("digits", settings.short_steps, "start", started, "from initial scales, %");
+  table.print("digits", settings.short_steps, "fault", faults, "right answers with faults, %");
   std::printf(
       "\nDifference: from the first row with the same seed, the median over the seeds. p: "
       "Wilcoxon's signed-rank test of these\n"
@@ -362,8 +446,10 @@ int main(int argc, char** argv) {
     // The last layers have the largest gradients, which overflow first.
     const evidence::Halves halves{static_cast<std::size_t>(settings.digits.hidden_layers + 1),
                                   true};
-    Digits::Settings with_faults = settings.digits;
-    with_faults.schedule.steps = settings.fault_steps;
+    Digits::Settings short_digits = settings.digits;
+    short_digits.schedule.steps = settings.short_steps;
+    Digits::Settings relu = short_digits;
+    relu.activation = digits::Activation::relu;
     std::vector<Job> jobs;
     add_jobs(
         "digits", all_policies(),
@@ -376,9 +462,21 @@ int main(int argc, char** argv) {
     add_jobs(
         "recurrent", all_policies(),
         [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.seeds, jobs);
-    add_faults(
-        "digits", [&](std::uint32_t seed) { return Digits(images, with_faults, seed); }, halves,
-        settings.seeds, jobs);
+    const auto make_short = [&](std::uint32_t seed) { return Digits(images, short_digits, seed); };
+    add_faults("digits", make_short, halves, settings.seeds, jobs);
+    const std::vector<Policy> started = started_badly(settings.short_steps);
+    add_jobs("digits", started, make_short, settings.seeds, jobs);
+    add_jobs("digits", constants(2), make_short, settings.few_seeds(), jobs);
+    std::vector<Policy> of_relu = constants(2);
+    for (const Policy& policy : started) {
+      if (policy.name.find("2^15") != std::string::npos) of_relu.push_back(policy);
+    }
+    add_jobs(
+        "relu", of_relu, [&](std::uint32_t seed) { return Digits(images, relu, seed); },
+        settings.few_seeds(), jobs);
+    add_jobs(
+        "gpt", constants(4),
+        [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, 1, jobs);
     run(std::move(jobs), output, runs);
     print_tables(runs, settings, output);
     return 0;

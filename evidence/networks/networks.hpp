@@ -59,6 +59,7 @@ class Digits {
     Schedule schedule{2400, 0, 0.02F, 1e-12F};
     std::size_t training_images = 1400, batch = 700;
     int hidden_layers = 6, hidden_width = 64;
+    digits::Activation activation = digits::Activation::sigmoid;
   };
 
   Digits(const digits::Images& images, const Settings& settings, std::uint32_t seed)
@@ -75,7 +76,7 @@ class Digits {
                                      settings_.hidden_width);
     widths.front() = digits::pixels;
     widths.back() = digits::classes;
-    return digits::random_model(widths, random_);
+    return digits::random_model(widths, random_, settings_.activation);
   }
   Batch next_batch() {
     if (next_ + settings_.batch > order_.size()) next_ = 0;
@@ -89,14 +90,15 @@ class Digits {
   template <class Scalar>
   LossAndGradients<Model<Scalar>> gradients(const Model<Scalar>& model, const Batch& batch,
                                             float loss_scale) const {
-    const auto activations = digits::forward(model, batch.pixels);
+    const auto activations = digits::forward(model, batch.pixels, settings_.activation);
     const digits::Loss loss =
         digits::cross_entropy(widen(activations.back()), batch.labels, loss_scale);
-    return {loss.mean, digits::backward(model, activations, rounded<Scalar>(loss.logit_gradient))};
+    return {loss.mean, digits::backward(model, activations, rounded<Scalar>(loss.logit_gradient),
+                                        settings_.activation)};
   }
   template <class Scalar>
   double quality(const Model<float>& model) const {
-    return digits::accuracy<Scalar>(model, test_);
+    return digits::accuracy<Scalar>(model, test_, settings_.activation);
   }
 
  private:

@@ -111,7 +111,8 @@ class RecurrentPass {
       Matrix<float> from_input = input * widen(rounded<Scalar>(x));
       from_input.colwise() += bias;
       Matrix<float> from_state = recurrent * state;
-      step.gates = rounded<Scalar>(digits::sigmoid((from_input + from_state).topRows(2 * width)));
+      step.gates = rounded<Scalar>(digits::activated((from_input + from_state).topRows(2 * width),
+                                                     digits::Activation::sigmoid));
       from_state.bottomRows(width).colwise() += candidate_bias;
       step.carried = rounded<Scalar>(from_state.bottomRows(width));
       const Matrix<float> gates = widen(step.gates);

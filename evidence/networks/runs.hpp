@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
@@ -29,9 +30,10 @@ struct Key {
 /// The results of a training that the tables need.
 struct Run {
   double quality = 0.0;
-  bool diverged = false;            // the loss of the last step is Inf or NaN
-  double skipped = 0.0;             // share of the steps
-  double lost = 0.0, wasted = 0.0;  // NaN: unknown
+  bool diverged = false;               // the loss of the last step is Inf or NaN
+  double skipped = 0.0;                // share of the steps
+  double lost = 0.0, wasted = 0.0;     // NaN: unknown
+  double lowest = 0.0, highest = 0.0;  // scale
 
   Run() = default;
   explicit Run(const Result& result)
@@ -39,7 +41,9 @@ struct Run {
         diverged(!std::isfinite(result.losses.back())),
         skipped(static_cast<double>(result.skipped) / static_cast<double>(result.losses.size())),
         lost(result.lost_share),
-        wasted(result.wasted_bits) {}
+        wasted(result.wasted_bits),
+        lowest(*std::min_element(result.scales.begin(), result.scales.end())),
+        highest(*std::max_element(result.scales.begin(), result.scales.end())) {}
 };
 
 inline std::ofstream create(const std::filesystem::path& file) {

@@ -25,7 +25,10 @@ struct Layer {
   HEADROOM_TREE(Layer, weight, bias)
 };
 
-// Sigmoid layers; the last layer has no sigmoid. Parameters and gradients are both a Model, which
+// Of the hidden layers
+enum class Activation { sigmoid, relu };
+
+// Layers; the last one has no activation function. Parameters and gradients are both a Model, which
 // is a tree for headroom.
 template <class Scalar>
 struct Model {
@@ -34,11 +37,14 @@ struct Model {
   HEADROOM_TREE(Model, layers)
 };
 
-// Weights with variance 1 / fan_in, biases 0. `widths`: inputs, the hidden layers, classes.
-inline Model<float> random_model(const std::vector<Eigen::Index>& widths, Random& random) {
+// Weights with variance 1 / fan_in, 2 / fan_in for ReLU (He et al., 2015); biases 0. `widths`:
+// inputs, the hidden layers, classes.
+inline Model<float> random_model(const std::vector<Eigen::Index>& widths, Random& random,
+                                 Activation activation = Activation::sigmoid) {
+  const float gain = activation == Activation::relu ? std::sqrt(2.0F) : 1.0F;
   Model<float> model;
   for (std::size_t i = 1; i < widths.size(); ++i) {
-    const float deviation = 1.0F / std::sqrt(static_cast<float>(widths[i - 1]));
+    const float deviation = gain / std::sqrt(static_cast<float>(widths[i - 1]));
     Matrix<float> weight(widths[i], widths[i - 1]);
     for (float& value : weight.reshaped()) value = deviation * random.normal();
     model.layers.push_back({weight, Vector<float>::Zero(widths[i])});
@@ -57,13 +63,20 @@ Matrix<Scalar> rounded(const Matrix<float>& result) {
   return headroom::cast<Scalar>(result);
 }
 
-inline Matrix<float> sigmoid(const Matrix<float>& x) {
+inline Matrix<float> activated(const Matrix<float>& x, Activation activation) {
+  if (activation == Activation::relu) return x.cwiseMax(0.0F);
   return (1.0F + (-x.array()).exp()).inverse();
+}
+// The derivative, from the result.
+inline Matrix<float> slope_at(const Matrix<float>& y, Activation activation) {
+  if (activation == Activation::relu) return (y.array() > 0.0F).cast<float>();
+  return y.array() * (1.0F - y.array());
 }
 
 // Returns the input of every layer, and the logits as the last element. One column per image.
 template <class Scalar>
-std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<float>& images) {
+std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<float>& images,
+                                    Activation activation = Activation::sigmoid) {
   std::vector<Matrix<Scalar>> activations = {rounded<Scalar>(images)};
   for (const auto& layer : model.layers) {
     Matrix<float> sum(layer.weight.rows(), images.cols());
@@ -71,7 +84,8 @@ std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<flo
     sum.colwise() += widen(layer.bias);
     Matrix<Scalar> stored = rounded<Scalar>(sum);
     const bool is_hidden = activations.size() < model.layers.size();
-    activations.push_back(is_hidden ? rounded<Scalar>(sigmoid(widen(stored))) : std::move(stored));
+    activations.push_back(is_hidden ? rounded<Scalar>(activated(widen(stored), activation))
+                                    : std::move(stored));
   }
   return activations;
 }
@@ -79,7 +93,8 @@ std::vector<Matrix<Scalar>> forward(const Model<Scalar>& model, const Matrix<flo
 // `logit_gradient` has been multiplied by the loss scale, so all gradients are scaled.
 template <class Scalar>
 Model<Scalar> backward(const Model<Scalar>& model, const std::vector<Matrix<Scalar>>& activations,
-                       const Matrix<Scalar>& logit_gradient) {
+                       const Matrix<Scalar>& logit_gradient,
+                       Activation activation = Activation::sigmoid) {
   Model<Scalar> grads = model;
   Matrix<Scalar> delta = logit_gradient;
   for (std::size_t i = model.layers.size(); i-- > 0;) {
@@ -90,8 +105,7 @@ Model<Scalar> backward(const Model<Scalar>& model, const std::vector<Matrix<Scal
     if (i == 0) break;
     const Matrix<Scalar> input_gradient =
         rounded<Scalar>(widen(model.layers[i].weight).transpose() * delta_f32);
-    const auto slope = input_f32.array() * (1.0F - input_f32.array());
-    delta = rounded<Scalar>(widen(input_gradient).array() * slope);
+    delta = rounded<Scalar>(widen(input_gradient).cwiseProduct(slope_at(input_f32, activation)));
   }
   return grads;
 }

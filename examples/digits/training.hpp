@@ -22,6 +22,7 @@ struct Settings {
   float peak_rate = 0.02F;  // falls to 0 along half a cosine
   int hidden_layers = 6;
   int hidden_width = 64;
+  Activation activation = Activation::sigmoid;
   std::uint32_t seed = 8;
   int lost_every = 25;  // steps between two counts of lost gradients
 
@@ -89,11 +90,11 @@ class Adam {
 
 /// Of the weight gradients that are not zero in float at these weights, the share that is zero in
 /// `grads`.
-inline double lost_share(const Model<float>& model, const Images& batch,
-                         const Model<float>& grads) {
-  const auto activations = forward(model, batch.pixels);
-  const auto exact = backward(model, activations,
-                              cross_entropy(activations.back(), batch.labels, 1.0F).logit_gradient);
+inline double lost_share(const Model<float>& model, const Images& batch, const Model<float>& grads,
+                         Activation activation) {
+  const auto activations = forward(model, batch.pixels, activation);
+  const Loss loss = cross_entropy(activations.back(), batch.labels, 1.0F);
+  const auto exact = backward(model, activations, loss.logit_gradient, activation);
   long lost = 0, present = 0;
   for (std::size_t i = 0; i < exact.layers.size(); ++i) {
     const auto is_present = exact.layers[i].weight.array() != 0.0F;
@@ -106,8 +107,10 @@ inline double lost_share(const Model<float>& model, const Images& batch,
 /// Images classified correctly, in percent. If a logit is NaN or the largest is Inf, softmax is NaN
 /// and the image counts as wrong.
 template <class Scalar>
-double accuracy(const Model<float>& model, const Images& images) {
-  const Matrix<float> logits = widen(forward(headroom::cast<Scalar>(model), images.pixels).back());
+double accuracy(const Model<float>& model, const Images& images,
+                Activation activation = Activation::sigmoid) {
+  const Matrix<float> logits =
+      widen(forward(headroom::cast<Scalar>(model), images.pixels, activation).back());
   int right = 0;
   for (Eigen::Index i = 0; i < logits.cols(); ++i) {
     Eigen::Index best = 0;
@@ -133,7 +136,7 @@ Result train(const std::string& name, Policy loss_scale, const Images& images,
                                    settings.hidden_width);
   widths.front() = pixels;
   widths.back() = classes;
-  Model<float> model = random_model(widths, random);
+  Model<float> model = random_model(widths, random, settings.activation);
   Adam adam(model);
 
   Result result;
@@ -147,10 +150,11 @@ Result train(const std::string& name, Policy loss_scale, const Images& images,
       const Images batch = images.subset(order, begin, begin + settings.batch);
 
       const auto params = headroom::cast<Scalar>(model);
-      const auto activations = forward(params, batch.pixels);
+      const auto activations = forward(params, batch.pixels, settings.activation);
       const Loss loss =
           cross_entropy(widen(activations.back()), batch.labels, loss_scale.scale(1.0F));
-      const auto grads16 = backward(params, activations, rounded<Scalar>(loss.logit_gradient));
+      const auto grads16 =
+          backward(params, activations, rounded<Scalar>(loss.logit_gradient), settings.activation);
 
       const auto [grads, report] = loss_scale.unscale(grads16);
       result.losses.push_back(static_cast<float>(loss.mean));
@@ -160,7 +164,7 @@ Result train(const std::string& name, Policy loss_scale, const Images& images,
       result.max_abs.push_back(report.max_abs);
       if (report.finite) {
         if (!std::is_same_v<Scalar, float> && step % settings.lost_every == 0) {
-          result.lost_share += lost_share(model, batch, grads);
+          result.lost_share += lost_share(model, batch, grads, settings.activation);
           ++counted;
         }
         adam.step(model, grads, settings.rate(step));
@@ -172,7 +176,7 @@ Result train(const std::string& name, Policy loss_scale, const Images& images,
     }
   }
   if (counted > 0) result.lost_share /= counted;
-  result.test_accuracy = accuracy<Scalar>(model, test);
+  result.test_accuracy = accuracy<Scalar>(model, test, settings.activation);
   return result;
 }
 

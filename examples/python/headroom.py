@@ -10,7 +10,8 @@
         scaler.update()
 
 Arrays come in a list, or in a dict with their names. Two dicts need the same keys in the same order. A wrong argument is a
-ValueError, calls in the wrong order are a RuntimeError. The library is libheadroom.so.0, or the file HEADROOM_LIBRARY.
+ValueError, calls in the wrong order are a RuntimeError. The library is libheadroom.so.0, or the file that the environment
+variable HEADROOM_LIBRARY names.
 JAX, TensorFlow and MLX export their immutable arrays as DLPack capsules without a version, which have no read-only flag. Such
 a capsule is read-only here, unless the array has data_ptr, as torch's, or flags.writeable, as numpy's.
 
@@ -48,11 +49,20 @@ class RawStep(Sized):
     _fields_ = [("struct_size", c_uint32), ("skipped", c_int32), ("reason", c_int32), ("loss_scale", c_float),
                 ("report", Report), ("nonfinite", RawPlace)]
 
-c = ctypes.CDLL(os.environ.get("HEADROOM_LIBRARY", "libheadroom.so.0"))
+try:
+    c = ctypes.CDLL(os.environ.get("HEADROOM_LIBRARY", "libheadroom.so.0"))
+except OSError as error:
+    raise ImportError(f"""{error}
+headroom.py needs headroom's C library. In a checkout of headroom, build it by
+    cmake -S . -B build/c -DCMAKE_BUILD_TYPE=Release -DHEADROOM_C=ON -DHEADROOM_BUILD_TESTS=OFF -DHEADROOM_BUILD_EXAMPLES=OFF
+    cmake --build build/c
+and set the environment variable HEADROOM_LIBRARY to the path of build/c/libheadroom.so.0""") from None
 c.headroom_last_error.restype = c_char_p
 c.headroom_loss_scale_get.restype = c.headroom_grad_scaler_get_scale.restype = c_float
 if c.headroom_abi() != 1:
     raise ImportError("headroom.py needs headroom's ABI 1")
+
+_errors = []  # of a reducer, in the call that runs
 
 def _bind(function, *parameters):
     """`function`, with errors that use the names of this module."""
@@ -67,7 +77,8 @@ def _bind(function, *parameters):
             message = c.headroom_last_error().decode(errors="replace").removeprefix("headroom: ")
             message = re.sub(r"(the source's )?\b(tensors|grads|from|to)\[(\d+)\]", lambda match: match[0] if not names else
                              f"the array {names[-1 if match[2] == 'to' else 0][int(match[3])]!r}", message)
-            raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(message.replace("headroom_grad_scaler_", ""))
+            raise {1: ValueError, 3: MemoryError}.get(status, RuntimeError)(
+                message.replace("headroom_grad_scaler_", "")) from (_errors.pop() if _errors else None)
     function.argtypes = [kind for _, kind in parameters]
     return call
 
@@ -211,17 +222,43 @@ def find_nonfinite(source, threads=1):
     c.headroom_find_nonfinite(*Arrays(source).list(writes=False), threads, byref(raw), byref(c_int32()))
     return _place(raw, source)
 
+_Reducer = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(c_int32), POINTER(c_double), POINTER(c_double), c_uint64)
+
 class _Handle:
     def __init__(self, kind, *arguments):
-        self._as_parameter_ = c_void_p()
+        self._kind, self._as_parameter_ = kind, c_void_p()
         getattr(c, f"headroom_{kind}_make")(*arguments, byref(self._as_parameter_))
         weakref.finalize(self, getattr(c, f"headroom_{kind}_free"), self._as_parameter_)
+
+    def save(self):
+        """The state as text."""
+        size, save = c_size_t(), getattr(c, f"headroom_{self._kind}_save")
+        save(self, None, byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        save(self, text, byref(size))
+        return text.value.decode()
+
+    def state_dict(self):
+        """The state as a dict of numbers and names."""
+        return {key: json.loads(value) for key, value in (line.split(" = ", 1) for line in self.save().splitlines())}
+
+    def load_state_dict(self, state):
+        self.load(_text(state))
+
+def _text(settings):
+    return "\n".join(f"{key} = {json.dumps(value, default=repr)}" for key, value in settings.items())
 
 class LossScale(_Handle):
     """A policy by its name and settings, such as LossScale("torch", growth_interval=500)."""
     def __init__(self, name="dynamic", **settings):
-        text = "\n".join(f"{key} = {json.dumps(value, default=repr)}" for key, value in settings.items())
-        super().__init__("loss_scale", str(name).encode(), text.encode())
+        super().__init__("loss_scale", str(name).encode(), _text(settings).encode())
+
+    def load(self, text):
+        """Continues with the policy and the settings that were saved."""
+        loaded = c_void_p()
+        c.headroom_loss_scale_load(str(text).encode(), byref(loaded))
+        self._as_parameter_.value, loaded.value = loaded.value, self._as_parameter_.value
+        c.headroom_loss_scale_free(loaded)
 
     def get(self):
         return c.headroom_loss_scale_get(self)
@@ -237,8 +274,25 @@ class GradScaler(_Handle):
         if not isinstance(policy, (LossScale, type(None))):
             raise ValueError(f"the policy must be a LossScale, not {policy!r}")
         super().__init__("grad_scaler", policy)
-        c.headroom_grad_scaler_set_threads(self, threads)
+        self.set_threads(threads)
         self._remembered = {}
+
+    def set_threads(self, threads):
+        c.headroom_grad_scaler_set_threads(self, threads)
+
+    def set_reducer(self, reducer):
+        """reducer(finite, max_abs, sum_of_squares, digest) returns the first three for all ranks, as headroom.h says. None
+        removes it."""
+        def call(_, finite, max_abs, sum_of_squares, digest):
+            try:
+                finite[0], max_abs[0], sum_of_squares[0] = reducer(bool(finite[0]), max_abs[0], sum_of_squares[0], digest)
+            except BaseException as error:  # ctypes would ignore it
+                _errors.append(error)
+                return 4
+            return 0
+        function = _Reducer(call) if reducer else None
+        c.headroom_grad_scaler_set_reducer(self, ctypes.cast(function, c_void_p), None)
+        self._reducer = function  # lives as long as the scaler
 
     def _arrays(self, arrays, *key):
         key = str(key)  # the library checks the type of an optimizer
@@ -285,13 +339,6 @@ class GradScaler(_Handle):
     def abandon(self):
         c.headroom_grad_scaler_abandon(self)
 
-    def save(self):
-        """The state as text."""
-        size = c_size_t()
-        c.headroom_grad_scaler_save(self, None, byref(size))
-        text = ctypes.create_string_buffer(size.value)
-        c.headroom_grad_scaler_save(self, text, byref(size))
-        return text.value.decode()
-
     def load(self, text):
+        """Continues with the policy and the settings that were saved."""
         c.headroom_grad_scaler_load(self, str(text).encode())

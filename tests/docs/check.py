@@ -96,9 +96,9 @@ class BlockTest:
             if re.search(wanted, program):
                 libraries += (os.environ.get(f"{name}_LIBRARIES") or skip(f"{name} was not found.")).split()
         if "headroom/gpu" in program:
-            libraries += [f"-I{SOURCE}/tests/gpu/shim", f"-I{SOURCE}/examples/cuda", "-Wno-unknown-pragmas"]
+            libraries += [f"-I{SOURCE}/tests/gpu/shim", f"-I{SOURCE}/examples/cuda"]
             program = re.sub(r"(\w+)<<<([^>]*)>>>\(", r"launch(\1, \2, ", program)
-        options = ["-std=c++17", "-Wpedantic", "-Wno-unused", *self.flags, "-pthread", *libraries]
+        options = ["-std=c++17", "-Wpedantic", "-Wno-unused", "-Wno-unknown-pragmas", *self.flags, "-pthread", *libraries]
         self.run_program(os.environ.get("CXX") or "g++", "program.cpp", program, options)
 
     def surroundings(self):

@@ -21,12 +21,22 @@ int main() {
 //// declarations
 // Surrounds a code block that declares types and functions.
 
+#include BLOCK
+
+static_assert(std::is_same_v<decltype(headroom::cast<headroom::half>(Layer<float>())),
+                             Layer<headroom::half>>);
+
+int main() {}
+
+//// armadillo
+
 #if __has_include(<armadillo>)
 #define ARMA_DONT_USE_WRAPPER
 #include <armadillo>
 #else
 namespace arma {
 struct fmat {
+  using elem_type = float;
   std::size_t n_rows, n_cols, n_elem;
   std::vector<float> elements;
   fmat(std::size_t rows, std::size_t columns)
@@ -35,13 +45,12 @@ struct fmat {
   const float* memptr() const { return elements.data(); }
   float& operator()(std::size_t i) { return elements[i]; }
 };
+template <class T>
+struct is_Mat : std::is_same<T, fmat> {};
 }  // namespace arma
 #endif
 
 #include BLOCK
-
-static_assert(std::is_same_v<decltype(headroom::cast<headroom::half>(Layer<float>())),
-                             Layer<headroom::half>>);
 
 /// headroom notices a tensor that is there twice.
 int main() {
@@ -827,4 +836,19 @@ int main() {
   Optimizer optimizer;
 #include BLOCK
   return weights[0] == -0x1p-25F && scaler.policy().counter() == 1 ? 0 : 1;
+}
+
+//// openmp
+#include BLOCK
+
+int main() {
+  headroom::GradScaler<> scaler(4.0);
+  use(scaler);
+  struct {
+    std::vector<float> grads = std::vector<float>(1 << 20, 8.0F);
+    auto& gradients() { return grads; }
+    void step() {}
+  } optimizer;
+  (void)scaler.scale(1.0F);
+  return scaler.step(optimizer).report.max_abs == 2.0 ? 0 : 1;
 }

@@ -1,5 +1,8 @@
 """Tests examples/python/headroom.py with numpy."""
 import gc
+import os
+import subprocess
+import sys
 import weakref
 
 import headroom
@@ -164,3 +167,35 @@ state = scaler.save()
 copy = headroom.GradScaler(headroom.LossScale("torch"))
 copy.load(state)
 assert copy.save() == state and copy.scale(1.0) == 1024
+
+# The state as a dict, of a scaler and of a policy.
+for original, other in ((scaler, headroom.GradScaler()), (headroom.LossScale("amax", initial_scale=8.0), headroom.LossScale())):
+    state = original.state_dict()
+    assert state["policy"] in ("dynamic", "amax") and state["loss_scale"] in (1024.0, 8.0), state
+    other.load_state_dict(state)
+    assert other.save() == original.save()
+fails(ValueError, "'speed'", headroom.LossScale().load_state_dict, {**state, "speed": 1})
+fails(ValueError, "", headroom.GradScaler().load_state_dict, {})
+
+# A reducer replaces what a rank has found. Its exception is the cause of the scaler's.
+sums = np.full(3, 1024.0)
+for threads, reducer, skipped in (
+        (2, lambda finite, max_abs, sum_of_squares, digest: (False, max_abs, sum_of_squares), True), (1, None, False)):
+    scaler.set_threads(threads)
+    scaler.set_reducer(reducer)
+    scaler.scale(1.0)
+    assert scaler.step([sums]).skipped == skipped
+    scaler.update()
+scaler.set_reducer(lambda *_: 1 / 0)
+scaler.scale(1.0)
+try:
+    scaler.step([sums])
+except RuntimeError as error:
+    assert isinstance(error.__cause__, ZeroDivisionError)
+else:
+    raise AssertionError("the reducer failed, the step did not")
+fails(ValueError, "threads", scaler.set_threads, -1)
+
+# Without the library, the error says how to build it.
+without = subprocess.run([sys.executable, "-c", "import headroom"], env={**os.environ, "HEADROOM_LIBRARY": "no/lib.so"}, capture_output=True, text=True)
+assert without.returncode != 0 and "ImportError: no/lib.so" in without.stderr and "-DHEADROOM_C=ON" in without.stderr, without.stderr

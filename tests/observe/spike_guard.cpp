@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -53,7 +55,7 @@ long double excess(const std::vector<double>& before, double value, const SpikeG
 TEST_CASE("each rule skips the same steps as its system") {
   // Computed with Python's statistics.stdev and pstdev over the systems' windows.
   const std::vector<std::pair<SpikeGuard, std::vector<int>>> cases = {
-      {SpikeGuard(),
+      {SpikeGuard(128, 6.0),
        {264, 317, 370, 529, 582, 635, 688, 741, 953, 1059, 1112, 1324, 1377, 1430, 1483}},
       {SpikeGuard(128, 3.0), {105, 158, 211,  264,  317,  370,  529,  582,  635,  688, 741,
                               900, 953, 1006, 1059, 1112, 1271, 1324, 1377, 1430, 1483}},
@@ -118,6 +120,70 @@ TEST_CASE("equal values have no deviation") {
   }
 }
 
+namespace {
+/// The norms of a course: see evidence/courses/README.md.
+std::vector<double> norms_of(const std::string& name) {
+  std::ifstream file(HEADROOM_TEST_DATA_DIR "/../../evidence/courses/" + name + ".csv");
+  std::vector<double> norms;
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) norms.push_back(std::stod(line.substr(line.find(',') + 1)));
+  return norms;
+}
+}  // namespace
+
+TEST_CASE("extremes passes over healthy trainings, and notices norms times 100") {
+  for (const char* name : {"cnn", "cnn_b8", "gpt", "lstm", "mlp_b4", "reinforce"}) {
+    CAPTURE(name);
+    const std::vector<double> norms = norms_of(name);
+    REQUIRE(norms.size() >= 3000);
+    SpikeGuard guard;
+    double largest = 0.0;
+    std::size_t flagged = 0, larger = 0, noticed = 0;
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+      flagged += guard.is_spike(norms[i]) ? 1U : 0U;
+      if (i >= 64 && 100.0 * norms[i] > largest) {
+        ++larger;
+        noticed += guard.is_spike(100.0 * norms[i]) ? 1U : 0U;
+      }
+      largest = std::max(largest, norms[i]);
+      guard = guard.adjust(norms[i]);
+    }
+    CHECK(flagged * 2000 <= norms.size());
+    CHECK(noticed * 10 >= larger * 9);
+  }
+}
+
+TEST_CASE("extremes flags no more than the first values of a new level") {
+  std::mt19937 random(support::seed);
+  const auto noise = [&] { return 1.0 + static_cast<double>(random() % 1000) * 1e-3; };
+  SpikeGuard guard;
+  CHECK_FALSE(guard.is_spike(1e9));
+  for (int i = 0; i < 64; ++i) {
+    CHECK_FALSE(guard.is_spike(1e9));
+    guard = guard.adjust(noise());
+  }
+  CHECK(guard.is_spike(10.0));
+  CHECK_FALSE(guard.is_spike(2.0));
+  int flagged = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const double value = 100.0 * noise();
+    flagged += guard.is_spike(value) ? 1 : 0;
+    guard = guard.adjust(value);
+  }
+  CHECK(flagged == 1);
+  CHECK(guard.is_spike(1000.0));
+  // Below an old level nothing is a spike until the window has passed it.
+  for (int i = 0; i < 2000; ++i) {
+    CHECK(guard.is_spike(10.0) == (i >= 1536));
+    guard = guard.adjust(noise());
+  }
+  SpikeGuard zeros(8);
+  for (int i = 0; i < 10; ++i) zeros = zeros.adjust(0.0);
+  CHECK_FALSE(zeros.is_spike(0.0));
+  CHECK_FALSE(zeros.is_spike(1.0));
+}
+
 TEST_CASE("Inf and NaN are always spikes, and never enter the window") {
   SpikeGuard guard(8);
   for (int i = 0; i < 12; ++i) guard = guard.adjust(1.0 + i % 3);
@@ -129,12 +195,15 @@ TEST_CASE("Inf and NaN are always spikes, and never enter the window") {
 }
 
 TEST_CASE("errors for settings out of range name the setting") {
-  CHECK(SpikeGuard() == SpikeGuard(128, 6.0, SpikeRule::olmo_core));
+  CHECK(SpikeGuard() == SpikeGuard(1536));
+  CHECK(SpikeGuard(128, 6.0) == SpikeGuard(128, 6.0, SpikeRule::olmo_core));
+  CHECK_INVALID("sigmas is 6", SpikeGuard(128, 6.0, SpikeRule::extremes));
   CHECK_INVALID("window is 7; it must be in [8, 65536]", SpikeGuard(7));
   CHECK_INVALID("window is 65537", SpikeGuard(65537));
   for (const double sigmas :
        {0.0, -1.0, 1.1e6, with_bits(not_numbers[0]), with_bits(not_numbers[1])}) {
     CHECK_INVALID("sigmas is ", SpikeGuard(128, sigmas));
+    CHECK_INVALID("sigmas is ", SpikeGuard(128, sigmas, SpikeRule::llm_c));
   }
 }
 
@@ -150,7 +219,7 @@ TEST_CASE("a guard continues from its state, and bad states are refused") {
     guard = next;
   }
   CHECK(SpikeGuard(9) != SpikeGuard(9, 7.0));
-  CHECK(SpikeGuard(9) != SpikeGuard(9, 6.0, SpikeRule::llm_c));
+  CHECK(SpikeGuard(9, 6.0) != SpikeGuard(9, 6.0, SpikeRule::llm_c));
   const auto refused = [&](const char* key, const StateValue& value) {
     StateDict dict = guard.state_dict();
     dict.set(key, value);
