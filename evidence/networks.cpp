@@ -95,7 +95,7 @@ std::vector<Policy> started_badly(int steps) {
       headroom::StateDict settings = {{"initial_scale", std::ldexp(1.0, exponent)}};
       if (name == adaptive[1]) settings.set("growth_interval", std::max(1, steps / 40));
       policies.push_back({started_name(name, exponent), Format::fp16,
-                          headroom::make_loss_scale(name.substr(0, name.find(',')), settings)});
+                          headroom::make_loss_scale(name.substr(0, name.find('/')), settings)});
     }
   }
   return policies;
