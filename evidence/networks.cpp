@@ -95,7 +95,7 @@ std::vector<Policy> started_badly(int steps) {
       headroom::StateDict settings = {{"initial_scale", std::ldexp(1.0, exponent)}};
       if (name == adaptive[1]) settings.set("growth_interval", std::max(1, steps / 40));
       policies.push_back({started_name(name, exponent), Format::fp16,
-                          headroom::make_loss_scale(name.substr(0, name.find(',')), settings)});
+                          headroom::make_loss_scale(name.substr(0, name.find('/')), settings)});
     }
   }
   return policies;
@@ -191,7 +191,8 @@ void add_faults(const std::string& name, const Make& make, const evidence::Halve
 /// Writes steps_<network>_<variant>.csv: loss, scale and largest gradient of each step.
 void write_steps(const std::filesystem::path& output, const Key& key, const Result& result) {
   std::string name = "steps_" + key.network + '_' + key.variant + ".csv";
-  std::replace(name.begin(), name.end(), ' ', '_');
+  for (char& letter : name)
+    if (letter == ' ' || letter == '/') letter = '_';
   std::ofstream csv = evidence::create(output / name);
   csv << "step,loss,scale,max_abs\n";
   for (std::size_t i = 0; i < result.losses.size(); ++i) {

@@ -1,6 +1,6 @@
 # What the programs of this folder wrote: gnuplot -e "directory='…'; picture='…'; png='…'" evidence/plots.gp
-# picture is evidence_policy or evidence_fault, evidence_scales, policies, gradients or fp8: the block of that name.
-height = picture eq "policies" ? 700 : picture eq "fp8" ? 1250 : picture eq "evidence_policy" ? 1150 : picture eq "gradients" ? 900 : picture eq "evidence_scales" ? 750 : 460
+# picture is evidence_policy or evidence_fault, evidence_scales, evidence_constants, policies, gradients or fp8: the block of that name.
+height = picture eq "policies" ? 700 : picture eq "fp8" ? 1250 : picture eq "evidence_policy" ? 1150 : picture eq "gradients" ? 900 : picture eq "evidence_scales" || picture eq "evidence_constants" ? 750 : 460
 load "examples/style.gp"
 set datafile columnheaders
 
@@ -73,6 +73,35 @@ if (picture eq "evidence_scales") {
          for [k=1:4] file(policies[k]) using 1:(column("scale")) with steps ls styles[k] title names[k]
     unset key
   }
+  unset multiplot
+}
+
+if (picture eq "evidence_constants") {
+  csv = directory . "/evidence_constants.csv"
+  array policies[4] = ["dynamic", "dynamic/40", "hysteresis", "amax"]
+  array names[4] = ["dynamic", "dynamic/40", "hysteresis", "amax"]
+  array styles[4] = [4, 2, 5, 6]
+  at(network, variant, y) = strcol("network") eq network && strcol("variant") eq variant ? y : NaN
+  set multiplot layout 2,1 title "fp16 with a constant loss scale; bars: the scales that policies used" font title_font margins 0.13,0.955,0.11,0.80 spacing 0,0.11
+  set logscale x 2
+  set format x power
+  set xrange [2**-4:2**29]
+  set xtics 16
+  set key at screen 0.5,0.935 center top maxrows 3 Left reverse samplen 2
+  set ylabel "test accuracy, %"
+  set yrange [-40:100]
+  set ytics ("0" 0, "50" 50, "100" 100)
+  plot csv using (at("digits", "constant", column("low"))):(column("quality")) with linespoints pt 7 lw 2.5 lc rgb black title "digits, sigmoids", \
+       csv using (at("relu", "constant", column("low"))):(column("quality")) with linespoints pt 6 lw 2.5 lc rgb grey title "digits, ReLU", \
+       for [i=1:4] csv using (at("digits", policies[i], column("low"))):(-8 * i):(column("low")):(column("high")) with xerrorbars ls styles[i] lw 6 ps 0.1 notitle, \
+       for [i=1:4] NaN with lines ls styles[i] lw 6 title names[i]
+  unset key
+  set ylabel "GPT: loss, nats a word"
+  set xlabel "loss scale"
+  set yrange [2.2:4.2]
+  set ytics 0.5
+  plot csv using (at("gpt", "constant", column("low"))):(column("quality")) with linespoints pt 7 lw 2.5 lc rgb black notitle, \
+       for [i=1:4] csv using (at("gpt", policies[i], column("low"))):(2.5 - 0.06 * i):(column("low")):(column("high")) with xerrorbars ls styles[i] lw 6 ps 0.1 notitle
   unset multiplot
 }
 

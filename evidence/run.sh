@@ -14,7 +14,7 @@ arguments=(examples/data/digits.csv "$output" "${@:3}")
 pictures=()
 case $name in
   networks)
-    pictures=(evidence_policy evidence_fault evidence_scales)
+    pictures=(evidence_constants evidence_policy evidence_fault evidence_scales)
     build=build/release-native # Eigen multiplies the matrices, with the instructions that it was compiled for
     export CXXFLAGS=-march=native
     ;;

@@ -37,7 +37,7 @@ inline std::vector<KnownFault> known_faults() {
           {Fault::one_flag, "one flag for all optimizers", "Paddle, AmpScaler._found_inf"},
           {Fault::flags_not_combined, "flags not combined", "Paddle, AmpScaler._cache_founf_inf"},
           {Fault::clipped_before_unscale, "clipped before unscale", "Lightning, issue 9599"},
-          {Fault::skip_ignored, "skip ignored", "BMTrain, at its lowest scale"},
+          {Fault::skip_ignored, "skip ignored", "BMTrain up to 0.2.2, at its lowest scale"},
           {Fault::ranks_apart, "ranks apart", "fairscale, pull request 179; torch, issue 136009"}};
 }
 

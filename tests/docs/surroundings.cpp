@@ -495,6 +495,9 @@ int main() {
   if (scaler.get_scale() != 6561.0F || !scaler.step_gradients(grads, [](auto&) {}).skipped)
     return 1;
   scaler.update();
+  headroom::GradScaler loaded{Thirds()};
+  loaded.load_state_dict(scaler.state_dict());
+  if (loaded.get_scale() != 2187.0F) return 1;
   const auto [unscaled, report] =
       Thirds(2.0F).unscale(std::vector<headroom::half>{headroom::half(3.0F)});
   return scaler.get_scale() == 2187.0F && report.finite && unscaled[0] == 1.5F ? 0 : 1;

@@ -1,6 +1,6 @@
-// The recipe of docs/gpu.md, in which a conditional node skips an optimizer that knows no flag. run.sh and nvcc.sh write the
+// The recipe of docs/notes/gpu.md, in which a conditional node skips an optimizer that knows no flag. run.sh and nvcc.sh write the
 // recipe into if_taken.hpp, with
-//   sed -n '/test: gpu_conditional/,/^```$/p' docs/gpu.md | sed '1,2d;$d'
+//   sed -n '/test: gpu_conditional/,/^```$/p' docs/notes/gpu.md | sed '1,2d;$d'
 #include <headroom/gpu.hpp>
 
 #include <cmath>

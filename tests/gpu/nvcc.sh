@@ -16,8 +16,8 @@ if output=$("${compile[@]}" -std=c++17 -DUNANNOTATED -cuda kernel.cu -o "$work/k
 fi
 grep -q 'calling a constexpr __host__ function("inv_scale") from a __global__ function' <<<"$output" || { echo "$output" && exit 1; }
 
-# The recipe of docs/gpu.md for a conditional node. It needs a GPU to run.
-sed -n '/test: gpu_conditional/,/^```$/p' ../../docs/gpu.md | sed '1,2d;$d' >"$work/if_taken.hpp"
+# The recipe of docs/notes/gpu.md for a conditional node. It needs a GPU to run.
+sed -n '/test: gpu_conditional/,/^```$/p' ../../docs/notes/gpu.md | sed '1,2d;$d' >"$work/if_taken.hpp"
 "${compile[@]}" -std=c++17 "-I$work" conditional.cu -o "$work/conditional"
 
 # With -use_fast_math, too, kernels flush no subnormal gradient.

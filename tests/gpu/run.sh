@@ -36,7 +36,7 @@ part build-reference 170 g++ -std=c++17 -O2 -Iinclude -isystem "$cuda/include" -
 compile check check.cpp &
 compile fast check.cpp --use_fast_math &
 part build-example 170 nvcc -std=c++17 -O2 -arch=native -Iinclude examples/cuda/train.cu -o "$out/example" &
-sed -n '/test: gpu_conditional/,/^```$/p' docs/gpu.md | sed '1,2d;$d' >"$out/if_taken.hpp"
+sed -n '/test: gpu_conditional/,/^```$/p' docs/notes/gpu.md | sed '1,2d;$d' >"$out/if_taken.hpp"
 part build-conditional 170 nvcc -std=c++17 -O2 -arch=native -Iinclude "-I$out" tests/gpu/conditional.cu -o "$out/conditional" &
 nccl=$(python3 -c 'import nvidia.nccl as n; print(n.__path__[0])' 2>/dev/null) nccl_flags=(-lnccl) has_nccl=
 [[ -z $nccl ]] || nccl_flags=("-I$nccl/include" "-L$nccl/lib" -l:libnccl.so.2 -Xlinker "-rpath=$nccl/lib")
