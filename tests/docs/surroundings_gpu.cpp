@@ -1,5 +1,5 @@
-// CUDA on the CPU for the code blocks of docs/gpu.md and its notes, as in surroundings.cpp. check.py makes
-// `launch(kernel, …, arguments)` of `kernel<<<…>>>(arguments)`.
+// CUDA on the CPU for the code blocks of docs/gpu.md and its notes, as in surroundings.cpp.
+// check.py makes `launch(kernel, …, arguments)` of `kernel<<<…>>>(arguments)`.
 #include <headroom/gpu.hpp>
 
 #include <cstddef>
