@@ -68,6 +68,64 @@ int main() {
   return 1;
 }
 
+//// mlx
+// MLX, or as much of it as the block needs.
+
+#if __has_include(<mlx/mlx.h>)
+#include <mlx/mlx.h>
+#else
+#include <memory>
+
+namespace mlx::core {
+struct Dtype {
+  enum class Val { float16, bfloat16, float32, int32 } value;
+  Val val() const { return value; }
+};
+constexpr Dtype float16{Dtype::Val::float16}, bfloat16{Dtype::Val::bfloat16},
+    float32{Dtype::Val::float32};
+inline std::size_t size_of(Dtype dtype) { return dtype.value >= Dtype::Val::float32 ? 4 : 2; }
+using Shape = std::vector<int>;
+namespace allocator {
+using Data = std::shared_ptr<std::vector<char>>;
+inline Data malloc(std::size_t bytes) { return std::make_shared<std::vector<char>>(bytes); }
+}  // namespace allocator
+class array {
+ public:
+  explicit array(allocator::Data data, Shape shape, Dtype dtype)
+      : data_(std::move(data)), shape_(std::move(shape)), dtype_(dtype) {}
+  Dtype dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::size_t size() const { return data_->size() / size_of(dtype_); }
+  template <class T>
+  const T* data() const {
+    return reinterpret_cast<const T*>(data_->data());
+  }
+
+ private:
+  allocator::Data data_;
+  Shape shape_;
+  Dtype dtype_;
+};
+}  // namespace mlx::core
+#endif
+
+using headroom::half;
+#include BLOCK
+
+int main() {
+  namespace mx = mlx::core;
+  std::vector<mx::array> grads{mx::array(mx::allocator::malloc(12), {2, 3}, mx::float16)};
+  const half eight(8.0F);
+  for (int i = 0; i < 6; ++i)
+    std::memcpy(const_cast<char*>(grads[0].data<char>()) + 2 * i, &eight, 2);
+  const auto [unscaled, report] = headroom::ConstantLossScale(4.0F).unscale(grads);
+  return report.max_abs == 2.0 && unscaled[0].dtype().val() == mx::Dtype::Val::float32 &&
+                 unscaled[0].data<float>()[5] == 2.0F &&
+                 headroom::cast<half>(unscaled)[0].data<half>()[0].bits() == half(2.0F).bits()
+             ? 0
+             : 1;
+}
+
 //// accumulation
 // Two micro-batches whose gradients are 1 and 2 without the scale. The norm of the sum is 30 before
 // it is clipped.

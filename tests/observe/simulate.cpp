@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -138,6 +139,23 @@ TEST_CASE("steps may be a braced list, also an empty one, and magnitudes may be 
   CHECK(
       (found.skipped == 1 && found.scales == same.scales && found.wasted_bits == same.wasted_bits));
   CHECK(simulate<float>(presets::torch(1024.0), recorded).skipped == 0);
+}
+
+TEST_CASE("noise is the deviation of log2 of the magnitudes among 64 steps") {
+  const auto noise = [](const std::vector<double>& max_abs) {
+    return headroom::simulate(headroom::NoOpLossScale(), max_abs).noise;
+  };
+  std::vector<double> max_abs(63, 3.0);
+  CHECK(noise({1.0, 2.0}) == 0.0);
+  CHECK(noise(max_abs) == 0.0);
+  max_abs.clear();
+  for (int i = 0; i < 64; ++i) max_abs.push_back(i % 2 == 0 ? 1.0 : 4.0);
+  CHECK(noise(max_abs) == 1.0);
+  max_abs.insert(max_abs.begin() + 5, {0.0, std::numeric_limits<double>::infinity()});
+  CHECK(noise(max_abs) == 1.0);  // magnitudes alone
+  // A trend from block to block is none; the mean is of squares.
+  for (int i = 0; i < 64; ++i) max_abs.push_back(1e-9);
+  CHECK(std::fabs(noise(max_abs) - std::sqrt(0.5)) < 1e-6);
 }
 
 TEST_CASE("an empty list gives no steps, and a negative magnitude is an error") {

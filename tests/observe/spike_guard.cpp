@@ -164,7 +164,7 @@ TEST_CASE("extremes flags no more than the first values of a new level") {
     guard = guard.adjust(noise());
   }
   CHECK(guard.is_spike(10.0));
-  CHECK_FALSE(guard.is_spike(2.0));
+  CHECK_FALSE(guard.is_spike(2.2));
   int flagged = 0;
   for (int i = 0; i < 2000; ++i) {
     const double value = 100.0 * noise();
@@ -178,6 +178,10 @@ TEST_CASE("extremes flags no more than the first values of a new level") {
     CHECK(guard.is_spike(10.0) == (i >= 1536));
     guard = guard.adjust(noise());
   }
+  SpikeGuard ties;
+  for (int i = 0; i < 64; ++i) ties = ties.adjust(1.0);
+  CHECK_FALSE(ties.is_spike(1.25));
+  CHECK(ties.is_spike(1.26));
   SpikeGuard zeros(8);
   for (int i = 0; i < 10; ++i) zeros = zeros.adjust(0.0);
   CHECK_FALSE(zeros.is_spike(0.0));

@@ -80,7 +80,7 @@ platform libcxx - clang++ -nostdinc++ -isystem "$libcxx/include/c++/v1" "-L$libc
 platform i686 qemu-i386 i686-linux-gnu-g++ -static -msse2 -mfpmath=sse
 platform aarch64 qemu-aarch64 aarch64-linux-gnu-g++ -static
 platform armhf qemu-arm arm-linux-gnueabihf-g++ -static -Wno-psabi
-platform armhf-neon qemu-arm arm-linux-gnueabihf-g++ -static -Wno-psabi -mfpu=neon
+platform armhf-neon qemu-arm clang++ --target=arm-linux-gnueabihf -static -mfpu=neon # its vectors would flush
 platform riscv64 qemu-riscv64 riscv64-linux-gnu-g++ -static
 platform ppc64le qemu-ppc64le powerpc64le-linux-gnu-g++ -static -Wno-psabi
 platform s390x qemu-s390x s390x-linux-gnu-g++ -static
