@@ -201,8 +201,9 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     std::vector<Trace> traces = {record(data, epochs, 8, "digits")};
     for (const char* name : {"gpt", "reinforce", "lstm", "mlp_b4", "cnn", "cnn_b8"})
-      traces.push_back(
-          compare_policies::read_trace(std::string("evidence/courses/") + name + ".csv"));
+      traces.push_back(compare_policies::read_trace(std::filesystem::path(data).parent_path() /
+                                                    "../../evidence/courses" /
+                                                    (std::string(name) + ".csv")));
     for (int i = 4; i < argc; ++i) traces.push_back(compare_policies::read_trace(argv[i]));
     std::vector<std::vector<headroom::GradientSimulation>> results;
     for (const Trace& trace : traces)
