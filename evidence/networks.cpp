@@ -61,7 +61,8 @@ std::vector<Policy> all_policies() {
           {"hysteresis", Format::fp16, headroom::make_loss_scale("hysteresis")},
           {"amax", Format::fp16, headroom::make_loss_scale("amax")}};
 }
-/// Those of the GPT, whose trainings take a minute each.
+/// Those of the GPT, whose trainings take a minute each, and of the recurrent network with other
+/// seeds.
 std::vector<Policy> few_policies() {
   std::vector<Policy> few;
   for (const Policy& policy : all_policies()) {
@@ -108,6 +109,10 @@ headroom::AnyLossScale right_policy() {
   return headroom::make_loss_scale("dynamic", {{"growth_interval", 20}});
 }
 
+struct Seeds {
+  int first = 1, last = 1;
+};
+
 struct Settings {
   Digits::Settings digits;
   // Of the digits with faults, with constant scales and from bad initial scales, as in the README
@@ -116,6 +121,8 @@ struct Settings {
   Adding::Settings adding;
   int seeds = 10;
   [[nodiscard]] int few_seeds() const { return std::min(3, seeds); }
+  /// Twice as many that no other training had
+  [[nodiscard]] Seeds new_seeds() const { return {seeds + 1, 3 * seeds}; }
 
   /// Makes the networks tiny, and trains for at most `steps` steps.
   void shrink(int steps) {
@@ -157,8 +164,8 @@ Result train_under(const Policy& policy, const Network& network) {
 /// `make(seed)` returns the network.
 template <class Make>
 void add_jobs(const std::string& name, const std::vector<Policy>& policies, const Make& make,
-              int seeds, std::vector<Job>& jobs) {
-  for (int seed = 1; seed <= seeds; ++seed) {
+              Seeds seeds, std::vector<Job>& jobs) {
+  for (int seed = seeds.first; seed <= seeds.last; ++seed) {
     const auto network = [make, seed] { return make(static_cast<std::uint32_t>(seed)); };
     for (const Policy& policy : policies) {
       jobs.push_back({{name, policy.name, seed, network().schedule().steps},
@@ -236,19 +243,20 @@ void run(std::vector<Job> jobs, const std::filesystem::path& output, Runs& runs)
 /// of each seed. A variant that this network was not trained with is left out.
 class Table {
  public:
-  Table(const Runs& runs, std::ofstream& csv, int seeds) : runs_(runs), csv_(csv), seeds_(seeds) {}
+  Table(const Runs& runs, std::ofstream& csv, Seeds seeds)
+      : runs_(runs), csv_(csv), seeds_(seeds) {}
 
   void print(const std::string& network, int steps, const std::string& kind,
              const std::vector<std::string>& variants, const std::string& quality) {
     std::printf("\n%s, %d steps, %d seeds: %s\n  %-28s %9s %11s %9s %9s %9s %9s %9s %9s\n",
-                network.c_str(), steps, seeds_, quality.c_str(), "", "mean", "difference", "p",
+                network.c_str(), steps, count(), quality.c_str(), "", "mean", "difference", "p",
                 "diverged", "10 below", "skipped", "lost", "bits");
     std::vector<std::vector<Run>> all;
     std::vector<double> p;
     for (const std::string& variant : variants) {
       all.emplace_back();
-      if (!runs_.has({network, variant, seeds_, steps})) continue;
-      for (int seed = 1; seed <= seeds_; ++seed)
+      if (!runs_.has({network, variant, seeds_.last, steps})) continue;
+      for (int seed = seeds_.first; seed <= seeds_.last; ++seed)
         all.back().push_back(runs_.at({network, variant, seed, steps}));
       if (all.size() > 1) p.push_back(evidence::wilcoxon(differences(all.back(), all.front())));
     }
@@ -283,15 +291,15 @@ class Table {
                     mean(" %6.2f %%", &Run::skipped, 100.0);
       }
       for (std::size_t seed = 0; seed < difference.size(); ++seed) {
-        csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ',' << seed + 1 << ','
-             << difference[seed] << '\n';
+        csv_ << network << ',' << kind << ',' << i << ',' << variants[i] << ','
+             << seeds_.first + static_cast<int>(seed) << ',' << difference[seed] << '\n';
       }
     }
   }
 
   /// Prints difference, p and skipped steps of the tables since the last summary, side by side.
   void summarise(const std::string& title, const std::vector<std::string>& columns) {
-    std::printf("\n%s, %d seeds\n%-30s", title.c_str(), seeds_, "");
+    std::printf("\n%s, %d seeds\n%-30s", title.c_str(), count(), "");
     for (const std::string& column : columns) std::printf(" %26s", column.c_str());
     std::printf("\n");
     // All but that compared with
@@ -325,7 +333,9 @@ class Table {
 
   const Runs& runs_;
   std::ofstream& csv_;
-  int seeds_;
+  [[nodiscard]] int count() const { return seeds_.last - seeds_.first + 1; }
+
+  Seeds seeds_;
   std::vector<std::string> rows_;
 };
 
@@ -378,9 +388,10 @@ void print_constants(const Runs& runs, const Settings& settings,
 void print_tables(const Runs& runs, const Settings& settings, const std::filesystem::path& output) {
   std::ofstream csv = evidence::create(output / "evidence_differences.csv");
   csv << "network,kind,number,variant,seed,difference\n";
-  Table table(runs, csv, settings.seeds);
-  std::vector<std::string> names, faults = {right_step};
+  Table table(runs, csv, {1, settings.seeds});
+  std::vector<std::string> names, few, faults = {right_step};
   for (const Policy& policy : all_policies()) names.push_back(policy.name);
+  for (const Policy& policy : few_policies()) few.push_back(policy.name);
   for (const evidence::KnownFault& fault : evidence::known_faults()) faults.push_back(fault.name);
   const std::string accuracy = "digits recognised in the test set, %";
   table.print("digits", settings.digits.schedule.steps, "policy", names, accuracy);
@@ -388,6 +399,9 @@ void print_tables(const Runs& runs, const Settings& settings, const std::filesys
   table.print("recurrent", settings.adding.schedule.steps, "policy", names,
               "log10 of the test error");
   table.summarise("difference, p, skipped", {"digits, points", "gpt, nats", "recurrent, log10"});
+  Table(runs, csv, settings.new_seeds())
+      .print("recurrent", settings.adding.schedule.steps, "again", few,
+             "the same with other seeds");
   print_constants(runs, settings, output);
   std::vector<std::string> started;
   for (const Policy& policy : started_badly(settings.short_steps)) started.push_back(policy.name);
@@ -454,30 +468,35 @@ int main(int argc, char** argv) {
     std::vector<Job> jobs;
     add_jobs(
         "digits", all_policies(),
-        [&](std::uint32_t seed) { return Digits(images, settings.digits, seed); }, settings.seeds,
-        jobs);
+        [&](std::uint32_t seed) { return Digits(images, settings.digits, seed); },
+        {1, settings.seeds}, jobs);
     add_jobs(
         "gpt", few_policies(),
-        [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, settings.seeds,
-        jobs);
+        [&](std::uint32_t seed) { return Language(text, settings.language, seed); },
+        {1, settings.seeds}, jobs);
     add_jobs(
         "recurrent", all_policies(),
-        [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.seeds, jobs);
+        [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, {1, settings.seeds},
+        jobs);
+    add_jobs(
+        "recurrent", few_policies(),
+        [&](std::uint32_t seed) { return Adding(settings.adding, seed); }, settings.new_seeds(),
+        jobs);
     const auto make_short = [&](std::uint32_t seed) { return Digits(images, short_digits, seed); };
     add_faults("digits", make_short, halves, settings.seeds, jobs);
     const std::vector<Policy> started = started_badly(settings.short_steps);
-    add_jobs("digits", started, make_short, settings.seeds, jobs);
-    add_jobs("digits", constants(2), make_short, settings.few_seeds(), jobs);
+    add_jobs("digits", started, make_short, {1, settings.seeds}, jobs);
+    add_jobs("digits", constants(2), make_short, {1, settings.few_seeds()}, jobs);
     std::vector<Policy> of_relu = constants(2);
     for (const Policy& policy : started) {
       if (policy.name.find("2^15") != std::string::npos) of_relu.push_back(policy);
     }
     add_jobs(
         "relu", of_relu, [&](std::uint32_t seed) { return Digits(images, relu, seed); },
-        settings.few_seeds(), jobs);
+        {1, settings.few_seeds()}, jobs);
     add_jobs(
         "gpt", constants(4),
-        [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, 1, jobs);
+        [&](std::uint32_t seed) { return Language(text, settings.language, seed); }, {1, 1}, jobs);
     run(std::move(jobs), output, runs);
     print_tables(runs, settings, output);
     return 0;
