@@ -22,7 +22,7 @@ if [[ ${1:-} == --quick ]]; then
     --benchmark_filter="^($work)[|](headroom .*|limit.*|obvious loop|Eigen.*|libtorch.*)[|]268435456" >/dev/null
   awk -F '\t' '
     BEGIN { printf "256 MiB                loop without  plain  Eigen\n                             checks   loop    3.4\n" }
-    NF > 1 && !/^[0-9]/ { work = $1; delete column; for (i = 2; i <= NF; ++i) column[substr($i, 1, 5)] = i }
+    NF > 1 && !/^[0-9]/ { work = $1; delete column; for (i = 2; i <= NF; ++i) if ($i !~ /portable/ || !("headr" in column)) column[substr($i, 1, 5)] = i }
     /^268435456/ {
       ours = $column["headr"]
       printf "%-22s %12.1f %6.1f %6.1f\n", work, ours / $column["limit"], ours / $column["obvio"], ours / $column["Eigen"]

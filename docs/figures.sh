@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The tables and pictures of README.md, docs/evidence.md and its notes, and of docs/quantize.md, all from one run on one machine.
-#   bash docs/figures.sh                  makes them in 25 minutes on two idle cores: build/figures/NAME.txt and build/figures/*.png
+#   bash docs/figures.sh                  makes them in 50 minutes on two idle cores: build/figures/NAME.txt and build/figures/*.png
 #   bash docs/figures.sh --write          makes them, and puts them into the documents and into docs/
 #   bash docs/figures.sh --check [NAME…]  compares the tables of the documents, all or those named, with the last run: tests/docs/check.py
 set -euo pipefail
@@ -36,6 +36,8 @@ table policies compare_policies "skipped, bits wasted"
 table evidence_digits networks "digits recognised in the test set, %"
 table evidence_gpt networks "test loss, nats a word"
 table evidence_recurrent networks "log10 of the test error"
+table evidence_again networks "the same with other seeds"
+table evidence_constants networks "constant scales"
 table evidence_policies networks "difference, p, skipped"
 table evidence_starts networks "from initial scales, %"
 table evidence_faults networks "right answers with faults, %"

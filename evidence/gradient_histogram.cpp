@@ -5,7 +5,7 @@
 //
 //   gradient_histogram [data.csv [output directory [epochs]]]
 //
-// Prints bars and a table; writes gradients.csv and gradients_by_leaf.csv, for plots.gp.
+// Prints bars and a table; writes gradients.csv for plots.gp.
 
 #include <cstddef>
 #include <cstdio>
@@ -76,17 +76,13 @@ void print_row(const std::string& name, const headroom::ExponentHistogram& histo
               100.0 * with.subnormal_share());
 }
 
-/// For plots: how many gradients have which exponent; `path` and `kind` are those of a leaf, or
-/// "all", and of a number.
-void write(const std::filesystem::path& file, const std::vector<Leaf>& histograms) {
+/// For plots: how many gradients are zero, and how many have which exponent.
+void write(const std::filesystem::path& file, const headroom::ExponentHistogram& histogram) {
   std::ofstream out(file);
-  out << "path,kind,exponent,count\n";
-  for (const auto& [path, histogram] : histograms) {
-    out << path << ",zero,," << histogram.zeros() << '\n';
-    for (int exponent = histogram.lowest_exponent(); exponent <= histogram.highest_exponent();
-         ++exponent) {
-      out << path << ",finite," << exponent << ',' << histogram.count(exponent) << '\n';
-    }
+  out << "kind,exponent,count\nzero,," << histogram.zeros() << '\n';
+  for (int exponent = histogram.lowest_exponent(); exponent <= histogram.highest_exponent();
+       ++exponent) {
+    out << "finite," << exponent << ',' << histogram.count(exponent) << '\n';
   }
   out.close();
   if (!out) throw std::runtime_error(file.string() + ": cannot be written");
@@ -109,8 +105,7 @@ int main(int argc, char** argv) {
     const std::vector<Leaf> leaves = record(images, settings);
     headroom::ExponentHistogram all;
     for (const Leaf& leaf : leaves) all += leaf.histogram;
-    write(output / "gradients.csv", {{"all", all}});
-    write(output / "gradients_by_leaf.csv", leaves);
+    write(output / "gradients.csv", all);
 
     std::printf("Gradients of %d steps in float, every tenth one, by their binary exponents:\n%s\n",
                 settings.steps(), histogram_text(all).c_str());

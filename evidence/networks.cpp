@@ -8,7 +8,8 @@
 //
 // With `steps` the networks are tiny and are trained for at most that many steps, as a test. Prints
 // tables. Writes evidence_runs.csv with a row per training, evidence_differences.csv and
-// evidence_constants.csv for plots.gp, and for the first seed steps_<network>_<variant>.csv.
+// evidence_constants.csv for plots.gp, and for the first seed
+// steps_<network>_<steps>_<variant>.csv.
 // `--record` prints the largest gradient of each step of one training in float, as CSV for
 // compare_policies.
 
@@ -195,9 +196,10 @@ void add_faults(const std::string& name, const Make& make, const evidence::Halve
   }
 }
 
-/// Writes steps_<network>_<variant>.csv: loss, scale and largest gradient of each step.
+/// Writes steps_<network>_<steps>_<variant>.csv: loss, scale and largest gradient of each step.
 void write_steps(const std::filesystem::path& output, const Key& key, const Result& result) {
-  std::string name = "steps_" + key.network + '_' + key.variant + ".csv";
+  std::string name =
+      "steps_" + key.network + '_' + std::to_string(key.steps) + '_' + key.variant + ".csv";
   for (char& letter : name)
     if (letter == ' ' || letter == '/') letter = '_';
   std::ofstream csv = evidence::create(output / name);

@@ -1,6 +1,6 @@
 # What the programs of this folder wrote: gnuplot -e "directory='…'; picture='…'; png='…'" evidence/plots.gp
 # picture is evidence_policy or evidence_fault, evidence_scales, evidence_constants, policies, gradients or fp8: the block of that name.
-height = picture eq "policies" ? 700 : picture eq "fp8" ? 1250 : picture eq "evidence_policy" ? 1150 : picture eq "gradients" ? 900 : picture eq "evidence_scales" || picture eq "evidence_constants" ? 750 : 460
+height = picture eq "policies" ? 700 : picture eq "fp8" ? 950 : picture eq "evidence_policy" ? 1150 : picture eq "evidence_scales" || picture eq "evidence_constants" ? 750 : 460
 load "examples/style.gp"
 set datafile columnheaders
 
@@ -52,11 +52,12 @@ if (picture eq "evidence_policy" || picture eq "evidence_fault") {
 }
 
 if (picture eq "evidence_scales") {
-  array networks[2] = ["digits", "recurrent"]
+  array networks[2] = ["digits_2400", "recurrent_3000"]
+  array titles[2] = ["digits", "recurrent"]
   array policies[4] = ["dynamic", "constant_2^16", "hysteresis", "amax"]
   array names[4] = ["dynamic", "constant 2^{16}", "hysteresis", "amax"]
   array styles[4] = [4, 3, 5, 6]
-  set multiplot layout 2,1 title "In the grey, the largest gradient exceeds fp16" font title_font margins 0.13,0.955,0.11,0.80 spacing 0,0.11
+  set multiplot layout 2,1 title "The loss scale of four policies, seed 1" font title_font margins 0.13,0.955,0.11,0.80 spacing 0,0.11
   set ylabel "loss scale"
   set logscale y 2
   set format y power
@@ -66,8 +67,9 @@ if (picture eq "evidence_scales") {
   set xtics 500
   set key at screen 0.5,0.935 center top maxrows 2 Left reverse samplen 2
   do for [i=1:2] {
-    set title networks[i] offset 0,-0.5
+    set title titles[i] offset 0,-0.5
     if (i == 2) { set xlabel "step" }
+    set label 1 "here the largest gradient overflows" at graph 0.98, graph 0.93 right front
     file(policy) = directory . "/steps_" . networks[i] . "_" . policy . ".csv"
     plot file("float") using 1:(65504 / column("max_abs")):(2.0**36) with filledcurves lc rgb overflow notitle, \
          for [k=1:4] file(policies[k]) using 1:(column("scale")) with steps ls styles[k] title names[k]
@@ -79,29 +81,42 @@ if (picture eq "evidence_scales") {
 if (picture eq "evidence_constants") {
   csv = directory . "/evidence_constants.csv"
   array policies[4] = ["dynamic", "dynamic/40", "hysteresis", "amax"]
-  array names[4] = ["dynamic", "dynamic/40", "hysteresis", "amax"]
   array styles[4] = [4, 2, 5, 6]
   at(network, variant, y) = strcol("network") eq network && strcol("variant") eq variant ? y : NaN
-  set multiplot layout 2,1 title "fp16 with a constant loss scale; bars: the scales that policies used" font title_font margins 0.13,0.955,0.11,0.80 spacing 0,0.11
+  set multiplot title "fp16 with a constant loss scale" font title_font
+  set lmargin at screen 0.19
+  set rmargin at screen 0.955
   set logscale x 2
   set format x power
-  set xrange [2**-4:2**29]
+  set xrange [2**-4.5:2**29]
   set xtics 16
-  set key at screen 0.5,0.935 center top maxrows 3 Left reverse samplen 2
-  set ylabel "test accuracy, %"
-  set yrange [-40:100]
-  set ytics ("0" 0, "50" 50, "100" 100)
-  plot csv using (at("digits", "constant", column("low"))):(column("quality")) with linespoints pt 7 lw 2.5 lc rgb black title "digits, sigmoids", \
-       csv using (at("relu", "constant", column("low"))):(column("quality")) with linespoints pt 6 lw 2.5 lc rgb grey title "digits, ReLU", \
-       for [i=1:4] csv using (at("digits", policies[i], column("low"))):(-8 * i):(column("low")):(column("high")) with xerrorbars ls styles[i] lw 6 ps 0.1 notitle, \
-       for [i=1:4] NaN with lines ls styles[i] lw 6 title names[i]
+  set tmargin at screen 0.84
+  set bmargin at screen 0.61
+  set key at screen 0.56,0.925 center top maxrows 1 samplen 2
+  set ylabel "digits right, %" offset 1,0
+  set yrange [0:100]
+  set ytics 50
+  plot csv using (at("digits", "constant", column("low"))):(column("quality")) with linespoints pt 7 lw 2.5 lc rgb black title "sigmoids", \
+       csv using (at("relu", "constant", column("low"))):(column("quality")) with linespoints pt 6 ps 1.2 lw 2.5 lc rgb orange title "ReLU"
   unset key
-  set ylabel "GPT: loss, nats a word"
+  unset ylabel
+  set title "scales that policies used with the sigmoids" offset 0,-0.5
+  set tmargin at screen 0.49
+  set bmargin at screen 0.37
+  set yrange [4.6:0.4]
+  unset ytics
+  set for [i=1:4] label i policies[i] at graph 0, first i right offset -1,0
+  plot for [i=1:4] csv using (at("digits", policies[i], column("low"))):(i):(column("low")):(column("high")) \
+         with xerrorbars ls styles[i] lw 6 dt 1 pt 7 ps 1
+  unset for [i=1:4] label i
+  unset title
+  set tmargin at screen 0.29
+  set bmargin at screen 0.12
+  set ylabel "GPT, nats" offset 1,0
   set xlabel "loss scale"
-  set yrange [2.2:4.2]
-  set ytics 0.5
-  plot csv using (at("gpt", "constant", column("low"))):(column("quality")) with linespoints pt 7 lw 2.5 lc rgb black notitle, \
-       for [i=1:4] csv using (at("gpt", policies[i], column("low"))):(2.5 - 0.06 * i):(column("low")):(column("high")) with xerrorbars ls styles[i] lw 6 ps 0.1 notitle
+  set yrange [2.5:4.5]
+  set ytics 1 nomirror
+  plot csv using (at("gpt", "constant", column("low"))):(column("quality")) with linespoints pt 7 lw 2.5 lc rgb black
   unset multiplot
 }
 
@@ -120,7 +135,7 @@ if (picture eq "policies") {
   set size 0.56,0.74
   set origin 0,0
   set lmargin 11
-  set key at screen 0.3,0.95 left top maxrows 5 maxcols 1 Left reverse samplen 2
+  set key at screen 0.3,0.94 left top maxrows 5 maxcols 1 Left reverse samplen 2
   set logscale x 10
   set format x "%g %%"
   set xrange [0.002:4]
@@ -145,13 +160,10 @@ if (picture eq "policies") {
 
 if (picture eq "gradients") {
   all = directory . "/gradients.csv"
-  leaves = directory . "/gradients_by_leaf.csv"
   stats all using "count" nooutput
   elements = STATS_sum
-  leaf(i) = sprintf("layers[%d].weight", i)
-  of(path) = strcol("path") eq path && strcol("kind") eq "finite" ? column("exponent") : NaN
-
-  set multiplot layout 2,1 title "Gradients of handwritten digits by binary exponent" font title_font margins 0.11,0.98,0.1,0.94 spacing 0,0.06
+  set title "Gradients of handwritten digits by binary exponent" font title_font
+  set xlabel "|gradient|"
   set xrange [-46:21]
   set xtics 10
   set format x "2^{/*1.15 %g}"
@@ -172,33 +184,24 @@ if (picture eq "gradients") {
   lost(exponent) = exponent < -25 ? 0xd62728 : exponent < -14 ? 0xff9f1c : 0x1f77b4
   plot all using (strcol("kind") eq "finite" ? column("exponent") : NaN):(100.0 * column("count") / elements):(lost(column("exponent"))) \
     with boxes lc rgb variable
-
-  unset label
-  set ylabel "gradients, thousands"
-  set yrange [0:*]
-  set xlabel "|gradient|"
-  set key inside right top opaque box lc rgb "#cccccc" samplen 2
-  array colors[7] = [red, orange, "#bcbd22", green, "#17becf", blue, purple]
-  plot for [i=0:6] leaves using (of(leaf(i))):(column("count") / 1000.0) with linespoints pt 7 ps 0.5 lw 2 lc rgb colors[i + 1] title leaf(i)
-  unset multiplot
 }
 
 if (picture eq "fp8") {
   csv = directory . "/fp8_scales.csv"
   array colors[5] = [red, orange, green, blue, purple]
-  array kinds[3] = ["input", "weight", "gradient"]
+  array kinds[2] = ["weight", "gradient"]
   # A scale is 1 until its tensor has been seen; that would hide the others at the bottom.
   scale(layer, kind) = strcol("name") eq "fp8 with delayed scales" && column("layer") == layer && column(kind) != 1 ? column(kind) : NaN
   saturated(name) = strcol("name") eq name && column("layer") == 0 ? column("saturated") : NaN
 
-  set multiplot layout 4,1 title "Five linear layers, trained on digits in fp8" font title_font margins 0.13,0.955,0.07,0.925 spacing 0,0.065
+  set multiplot layout 3,1 title "Five linear layers, trained on digits in fp8" font title_font margins 0.13,0.955,0.09,0.90 spacing 0,0.085
   set logscale y 2
   set format y power
-  set key at screen 0.5,0.97 center top maxrows 1 samplen 1.5
+  set key at screen 0.5,0.955 center top maxrows 1 samplen 1.5
   set xrange [0:*]
   set xtics 200
-  do for [kind=1:3] {
-    if (kind == 3) { set ytics 16 }
+  do for [kind=1:2] {
+    if (kind == 2) { set ytics 16 }
     set ylabel "scale of " . kinds[kind] . "s"
     plot for [i=0:4] csv using "step":(scale(i, kinds[kind])) with lines lw 2 lc rgb colors[i + 1] title sprintf("layer %d", i)
     unset key

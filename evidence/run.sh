@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a program of this folder, runs it, keeps its tables in NAME.log, and draws its pictures. Installs what is missing on Debian 12.
 #   bash evidence/run.sh NAME [output directory [arguments …]]
-# NAME is networks (20 minutes for 10 seeds on two idle cores), compare_policies, gradient_histogram, fp8_linear, reduction_order,
+# NAME is networks (45 minutes for 10 seeds on two idle cores), compare_policies, gradient_histogram, fp8_linear, reduction_order,
 # rank_simulation or fused_adamw (less than a minute each). The arguments are those of NAME.cpp after the directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
