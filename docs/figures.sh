@@ -31,7 +31,7 @@ table() {
     awk -v first="$3" -v rows="${4:-.}" 'index($0, first) { on = 1 } on && /^$/ { exit } on && $0 ~ rows' "$output/$2.log" >"$output/$1.txt"
 }
 table digits digits "test accuracy final loss"
-table gradients gradient_histogram "Of the gradients that" '^Of| largest |layers\[[046]\].weight|^all'
+table gradients gradient_histogram "Of the gradients that" '^Of| largest |layers[[][046]].weight|^all'
 table policies compare_policies "skipped, bits wasted"
 table evidence_digits networks "digits recognised in the test set, %"
 table evidence_gpt networks "test loss, nats a word"

@@ -6,8 +6,7 @@
 //
 // A trace of your own is a CSV file with a column max_abs: the largest |gradient| of each step.
 // Record it in a short training in float, for example with headroom::History::csv(). Prints tables.
-// Writes policies.csv, and policies_<trace>.csv with the scales of each step; plots.gp
-// draws both.
+// Writes policies.csv for plots.gp.
 
 #include <algorithm>
 #include <cmath>
@@ -18,14 +17,12 @@
 #include <fstream>
 #include <headroom/observe/simulate.hpp>
 #include <iterator>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../examples/digits/data.hpp"
-#include "../examples/digits/random.hpp"
 #include "../examples/digits/training.hpp"
 #include "compare_policies/rules.hpp"
 #include "compare_policies/trace.hpp"
@@ -33,8 +30,6 @@
 namespace {
 
 using compare_policies::Trace;
-
-constexpr double largest_half = 65504.0;
 
 /// AmaxLossScale with other target_skip_rates than the default: a lower one skips fewer steps and
 /// wastes more bits.
@@ -130,18 +125,15 @@ double noise_of(const Trace& trace) {
   return headroom::simulate(headroom::NoOpLossScale(), trace.max_abs).noise;
 }
 
-/// Takes all policies through one trace. Prints a table, adds a row to `summary` for each policy,
-/// and writes the scales of each step to policies_<trace>.csv. Returns the simulations.
+/// Takes all policies through one trace. Prints a table, and adds a row to `summary` for each
+/// policy. Returns the simulations.
 std::vector<headroom::GradientSimulation> compare(const Trace& trace,
                                                   const std::vector<Policy>& policies,
-                                                  const std::filesystem::path& output,
                                                   std::ofstream& summary) {
   std::printf("\n%s: %s, %zu steps, noise of %.2f bits\n", trace.name.c_str(),
               trace.description.c_str(), trace.max_abs.size(), noise_of(trace));
   std::printf("  %-28s %8s %14s %12s %12s\n", "", "skipped", "below best", "bits wasted",
               "last scale");
-  std::ofstream csv = create(output / ("policies_" + trace.name + ".csv"));
-  csv << "step,best";
   std::vector<headroom::GradientSimulation> simulations;
   for (const auto& [name, policy] : policies) {
     simulations.push_back(headroom::simulate(policy, trace.max_abs));
@@ -151,14 +143,6 @@ std::vector<headroom::GradientSimulation> compare(const Trace& trace,
                 static_cast<double>(found.final_scale));
     summary << trace.name << ",\"" << name << "\"," << percent(found.skipped, found.steps) << ','
             << found.wasted_bits << '\n';
-    csv << ",\"" << name << '"';
-  }
-  csv << '\n';
-  const std::size_t stride = trace.max_abs.size() / 2000 + 1;  // a picture cannot show more rows
-  for (std::size_t step = 0; step < trace.max_abs.size(); step += stride) {
-    csv << step << ',' << largest_half / trace.max_abs[step];
-    for (const auto& found : simulations) csv << ',' << found.scales[step];
-    csv << '\n';
   }
   return simulations;
 }
@@ -200,14 +184,13 @@ int main(int argc, char** argv) {
     std::printf("Recording the gradients of %d epochs of handwritten digits.\n", epochs);
     std::fflush(stdout);
     std::vector<Trace> traces = {record(data, epochs, 8, "digits")};
+    const auto courses = std::filesystem::path(__FILE__).parent_path() / "courses";
     for (const char* name : {"gpt", "reinforce", "lstm", "mlp_b4", "cnn", "cnn_b8"})
-      traces.push_back(compare_policies::read_trace(std::filesystem::path(data).parent_path() /
-                                                    "../../evidence/courses" /
-                                                    (std::string(name) + ".csv")));
+      traces.push_back(compare_policies::read_trace(courses / (std::string(name) + ".csv")));
     for (int i = 4; i < argc; ++i) traces.push_back(compare_policies::read_trace(argv[i]));
     std::vector<std::vector<headroom::GradientSimulation>> results;
     for (const Trace& trace : traces)
-      results.push_back(compare(trace, make_policies(trace.max_abs.size()), output, summary));
+      results.push_back(compare(trace, make_policies(trace.max_abs.size()), summary));
     print_summary(traces, make_policies(1), results);
 
     std::printf(

@@ -31,7 +31,7 @@ if (picture eq "evidence_policy" || picture eq "evidence_fault") {
   # The difference if it is of network i; NaN, and counted by its variant, if it lies beyond an edge.
   inside(i, n, x) = strcol("network") ne names[i] || strcol("kind") ne kind || n < 1 || x != x ? NaN : x >= lowest[i] && x <= highest[i] ? x : \
     (smallest[n] = count[n] && smallest[n] < x ? smallest[n] : x, largest[n] = count[n] && largest[n] > x ? largest[n] : x, count[n] = count[n] + 1, NaN)
-  row(number, seed) = -number + 0.03 * (int(seed - 1) % 20 % 10 - 4.5)
+  row(number, seed) = -number + 0.03 * (int(seed - 1) % 10 - 4.5)
   variant(i) = strcol("network") eq names[i] && strcol("kind") eq kind && column("number") > 0 && column("seed") == 1 ? int(column("number")) : 0
   beyond(n) = n == 0 ? "" : sprintf("%d seed%s: %.3g to %.3g", count[n], count[n] > 1 ? "s" : "", smallest[n], largest[n])
   at_edge(i, n, left) = n > 0 && count[n] > 0 && (smallest[n] < lowest[i]) == left ? (left ? lowest[i] : highest[i]) : NaN

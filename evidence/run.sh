@@ -2,7 +2,7 @@
 # Builds a program of this folder, runs it, keeps its tables in NAME.log, and draws its pictures. Installs what is missing on Debian 12.
 #   bash evidence/run.sh NAME [output directory [arguments …]]
 # NAME is networks (45 minutes for 10 seeds on two idle cores), compare_policies, gradient_histogram, fp8_linear, reduction_order,
-# rank_simulation or fused_adamw (less than a minute each). The arguments are those of NAME.cpp after the directory.
+# rank_simulation, noise or fused_adamw (less than a minute each). The arguments are those of NAME.cpp after the directory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source examples/common.sh
@@ -21,7 +21,7 @@ case $name in
   compare_policies) pictures=(policies) ;;
   gradient_histogram) pictures=(gradients) ;;
   fp8_linear) pictures=(fp8) ;;
-  rank_simulation | fused_adamw) arguments=("${@:3}") ;;
+  rank_simulation | noise | fused_adamw) arguments=("${@:3}") ;;
 esac
 mkdir -p "$output"
 build_examples "$name"

@@ -201,7 +201,7 @@ TEST_CASE("Inf and NaN are always spikes, and never enter the window") {
 TEST_CASE("errors for settings out of range name the setting") {
   CHECK(SpikeGuard() == SpikeGuard(1536));
   CHECK(SpikeGuard(128, 6.0) == SpikeGuard(128, 6.0, SpikeRule::olmo_core));
-  CHECK_INVALID("sigmas is 6", SpikeGuard(128, 6.0, SpikeRule::extremes));
+  CHECK_INVALID("SpikeRule::extremes has no sigmas", SpikeGuard(128, 6.0, SpikeRule::extremes));
   CHECK_INVALID("window is 7; it must be in [8, 65536]", SpikeGuard(7));
   CHECK_INVALID("window is 65537", SpikeGuard(65537));
   for (const double sigmas :
@@ -233,6 +233,7 @@ TEST_CASE("a guard continues from its state, and bad states are refused") {
              ContainsSubstring("values has more than the 8 numbers of the window"));
   CHECK_THAT(refused("window", 1), ContainsSubstring("window is 1"));
   CHECK_THAT(refused("sigmas", with_bits(not_numbers[1])), ContainsSubstring("sigmas is nan"));
+  CHECK_THAT(refused("sigmas", 0.0), ContainsSubstring("llm_c is true, and sigmas is 0"));
   CHECK_THAT(refused("values", 1.0), ContainsSubstring("values is 1"));
   CHECK_THAT(refused("values", std::vector<double>{1.0, with_bits(not_numbers[0])}),
              ContainsSubstring("values is inf"));

@@ -4,9 +4,9 @@
 
 #if HEADROOM_DETAIL_HAS_VECTORS
 
-// For every CPU: vectors of the language, of which g++ and clang make its SIMD instructions. Four
-// floats. fp16 is widened and rounded by integer arithmetic. Sixteen bits are computed as even and
-// odd elements, because packing takes many instructions.
+// For CPUs without kernels of their own: vectors of the language, of which g++ and clang make its
+// SIMD instructions. Four floats. fp16 is widened and rounded by integer arithmetic. Sixteen bits
+// are computed as even and odd elements, because packing takes many instructions.
 
 HEADROOM_DETAIL_BEGIN_NAMESPACE
 namespace detail::portable {
