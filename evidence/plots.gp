@@ -88,7 +88,7 @@ if (picture eq "evidence_constants") {
   set rmargin at screen 0.955
   set logscale x 2
   set format x power
-  set xrange [2**-4.5:2**29]
+  set xrange [2**-4.5:2**31]
   set xtics 16
   set tmargin at screen 0.84
   set bmargin at screen 0.61
