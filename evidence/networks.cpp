@@ -73,7 +73,7 @@ std::vector<Policy> few_policies() {
 }
 
 /// Constant scales of 2 to these powers, so that the edges of fp16 show.
-constexpr int lowest_constant = -4, highest_constant = 28;
+constexpr int lowest_constant = -16, highest_constant = 28;
 std::string constant_name(int exponent) { return "constant 2^" + std::to_string(exponent); }
 std::vector<Policy> constants(int step) {
   std::vector<Policy> policies;

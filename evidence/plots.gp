@@ -54,10 +54,9 @@ if (picture eq "evidence_policy" || picture eq "evidence_fault") {
 if (picture eq "evidence_scales") {
   array networks[2] = ["digits_2400", "recurrent_3000"]
   array titles[2] = ["digits", "recurrent"]
-  array policies[4] = ["dynamic", "constant_2^16", "hysteresis", "amax"]
-  array names[4] = ["dynamic", "constant 2^{16}", "hysteresis", "amax"]
-  array styles[4] = [4, 3, 5, 6]
-  set multiplot layout 2,1 title "The loss scale of four policies, seed 1" font title_font margins 0.13,0.955,0.11,0.80 spacing 0,0.11
+  array policies[3] = ["dynamic", "hysteresis", "amax"]
+  array styles[3] = [4, 5, 6]
+  set multiplot layout 2,1 title "The loss scale of three policies, seed 1" font title_font margins 0.13,0.955,0.11,0.83 spacing 0,0.11
   set ylabel "loss scale"
   set logscale y 2
   set format y power
@@ -65,14 +64,14 @@ if (picture eq "evidence_scales") {
   set ytics 256
   set xrange [0:*]
   set xtics 500
-  set key at screen 0.5,0.935 center top maxrows 2 Left reverse samplen 2
+  set key at screen 0.5,0.935 center top maxrows 1 Left reverse samplen 2
   do for [i=1:2] {
     set title titles[i] offset 0,-0.5
     if (i == 2) { set xlabel "step" }
-    set label 1 "here the largest gradient overflows" at graph 0.98, graph 0.93 right front
+    set label 1 "here the largest gradient (in float) overflows" at graph 0.98, graph 0.93 right front
     file(policy) = directory . "/steps_" . networks[i] . "_" . policy . ".csv"
     plot file("float") using 1:(65504 / column("max_abs")):(2.0**36) with filledcurves lc rgb overflow notitle, \
-         for [k=1:4] file(policies[k]) using 1:(column("scale")) with steps ls styles[k] title names[k]
+         for [k=1:3] file(policies[k]) using 1:(column("scale")) with steps ls styles[k] title policies[k]
     unset key
   }
   unset multiplot
@@ -88,8 +87,8 @@ if (picture eq "evidence_constants") {
   set rmargin at screen 0.955
   set logscale x 2
   set format x power
-  set xrange [2**-4.5:2**31]
-  set xtics 16
+  set xrange [2**-17:2**31]
+  set xtics 256
   set tmargin at screen 0.84
   set bmargin at screen 0.61
   set key at screen 0.56,0.925 center top maxrows 1 samplen 2
