@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from urllib.parse import quote, unquote, urldefrag
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import TimeoutError, sync_playwright
 
 # Pages, and the searches that they answer
 ANSWERS = {
@@ -70,7 +70,11 @@ with sync_playwright() as playwright:
         for question, answer in questions:
             page.goto("about:blank")
             page.goto(f"{place}index.html?q={quote(question)}")
-            first = page.locator(".md-search-result__link").first.get_attribute("href").removeprefix(place).partition(".html")[0]
+            try:
+                link = page.locator(".md-search-result__link").first.get_attribute("href")
+            except TimeoutError:
+                link = "none"
+            first = link.removeprefix(place).partition(".html")[0]
             first == answer or faults.add(f"{place}: the first result for {question} is {first}")
 print(*sorted(faults), f"{len(faults)} faults", sep="\n")
 sys.exit(bool(faults))
