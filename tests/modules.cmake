@@ -2,7 +2,10 @@
 
 find_package(Catch2 3 QUIET)
 if(NOT Catch2_FOUND)
-  find_package(Catch2 2 REQUIRED) # as Debian 12 has it
+  find_package(Catch2 2 QUIET) # as Debian 12 has it
+endif()
+if(NOT Catch2_FOUND)
+  message(FATAL_ERROR "The tests need Catch2: apt-get install catch2, or let `bash tests/run.sh` install it. Without tests: -DHEADROOM_BUILD_TESTS=OFF")
 endif()
 
 option(HEADROOM_TEST_COMPILED "Link the tests with headroom::compiled" OFF)

@@ -44,12 +44,20 @@ for preset in "${presets[@]}"; do
   esac
 done
 
+# So that a long compilation or test is not silent.
+say_the_time() {
+  while sleep 20 >/dev/null 2>&1; do printf '   %d s\n' $((SECONDS - start)); done
+}
 jobs=$(getconf _NPROCESSORS_ONLN) # also on macOS
 for preset in "${presets[@]}"; do
   printf '\n== preset %s\n' "$preset"
   start=$SECONDS
+  say_the_time &
+  clock=$!
+  trap 'kill $clock 2>/dev/null' EXIT
   cmake --preset "$preset"
   cmake --build --preset "$preset" --parallel "$jobs"
   ctest --preset "$preset" --output-on-failure --parallel "$jobs"
+  kill $clock && wait $clock 2>/dev/null || true
   printf '== preset %s passed in %d s\n' "$preset" $((SECONDS - start))
 done

@@ -1,5 +1,6 @@
-/* Learns a linear model with fp16 gradients. A corrupt sample overflows in one step, which is skipped. Half-way, the state of
- * the scaler is saved and loaded, as if the program had been stopped. */
+/* Learns a linear model with fp16 gradients. A corrupt sample overflows in one step, which is
+ * skipped. Half-way, the state of the scaler is saved and loaded, as if the program had been
+ * stopped. */
 #include <headroom.h>
 #include <math.h>
 #include <stdint.h>
@@ -8,7 +9,8 @@
 
 enum { n_features = 16, n_steps = 600, corrupt_step = 7 };
 
-/* The loss is a mean over so many outputs that its gradients are 0 in fp16, unless the loss is scaled. */
+/* The loss is a mean over so many outputs that its gradients are 0 in fp16, unless the loss is
+ * scaled. */
 static const float n_outputs = 4e8F;
 
 typedef struct {
@@ -75,20 +77,24 @@ static char* saved(const headroom_grad_scaler* scaler) {
 }
 
 int main(void) {
-  if (headroom_abi() != HEADROOM_ABI) return fprintf(stderr, "headroom.h does not fit headroom %s\n", headroom_version());
+  if (headroom_abi() != HEADROOM_ABI)
+    return fprintf(stderr, "headroom.h does not fit headroom %s\n", headroom_version());
   Model model = {.bias = {0.0F}}, grads;
   Model16 grads16;
-  const headroom_tensor floats[] = {{.data = grads.weight, .size = n_features, .dtype = HEADROOM_FLOAT32},
-                                    {.data = grads.bias, .size = 1, .dtype = HEADROOM_FLOAT32}};
-  const headroom_tensor halves[] = {{.data = grads16.weight, .size = n_features, .dtype = HEADROOM_FLOAT16},
-                                    {.data = grads16.bias, .size = 1, .dtype = HEADROOM_FLOAT16}};
+  const headroom_tensor floats[] = {
+      {.data = grads.weight, .size = n_features, .dtype = HEADROOM_FLOAT32},
+      {.data = grads.bias, .size = 1, .dtype = HEADROOM_FLOAT32}};
+  const headroom_tensor halves[] = {
+      {.data = grads16.weight, .size = n_features, .dtype = HEADROOM_FLOAT16},
+      {.data = grads16.bias, .size = 1, .dtype = HEADROOM_FLOAT16}};
   headroom_grad_scaler* scaler = make_scaler();
   int n_skipped = 0;
   for (int step = 0; step < n_steps; ++step) {
     double scale = 0.0;
     check(headroom_grad_scaler_scale(scaler, 1.0, &scale));
     grads = backward(&model, step, (float)scale);
-    check(headroom_cast(floats, halves, 2, 0, 1)); /* a network in fp16 computes such gradients itself */
+    check(headroom_cast(floats, halves, 2, 0,
+                        1)); /* a network in fp16 computes such gradients itself */
 
     headroom_step result = {.struct_size = sizeof result};
     check(headroom_grad_scaler_step_into(scaler, 0, halves, floats, 2, &result));
@@ -96,8 +102,8 @@ int main(void) {
       descend(&model, &grads);
     } else {
       const headroom_place* place = &result.nonfinite;
-      printf("step %d skipped: %s in \"%s\"[%u]\n", step, place->is_nan ? "NaN" : "inf", names[place->tensor],
-             (unsigned)place->index);
+      printf("step %d skipped: %s in \"%s\"[%u]\n", step, place->is_nan ? "NaN" : "inf",
+             names[place->tensor], (unsigned)place->index);
       ++n_skipped;
     }
     check(headroom_grad_scaler_update(scaler));
@@ -114,7 +120,9 @@ int main(void) {
   headroom_grad_scaler_free(scaler);
 
   float error = fabsf(model.bias[0] - 0.5F);
-  for (int i = 0; i < n_features; ++i) error = fmaxf(error, fabsf(model.weight[i] - true_weight(i)));
-  printf("%d of %d steps skipped, last scale %g, largest error of a weight %g\n", n_skipped, n_steps, scale, (double)error);
+  for (int i = 0; i < n_features; ++i)
+    error = fmaxf(error, fabsf(model.weight[i] - true_weight(i)));
+  printf("%d of %d steps skipped, last scale %g, largest error of a weight %g\n", n_skipped,
+         n_steps, scale, (double)error);
   return n_skipped == 1 && scale == 65536.0 / 2 * 2048 && error < 0.001F ? 0 : 1;
 }

@@ -18,9 +18,11 @@ inline constexpr unsigned threads_per_block = 64;
 inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
-/// kernel<<<blocks, threads_per_block, 0, stream>>>(arguments...) with at least n threads, in plain C++.
+/// kernel<<<blocks, threads_per_block, 0, stream>>>(arguments...) with at least n threads, in plain
+/// C++.
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), std::size_t n, cudaStream_t stream, std::common_type_t<Parameters>... arguments) {
+void launch(void (*kernel)(Parameters...), std::size_t n, cudaStream_t stream,
+            std::common_type_t<Parameters>... arguments) {
   const auto blocks = static_cast<unsigned>((n + threads_per_block - 1) / threads_per_block);
   void* addresses[] = {&arguments...};
   check(cudaLaunchKernel(kernel, dim3(blocks), dim3(threads_per_block), addresses, 0, stream));

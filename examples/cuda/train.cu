@@ -1,6 +1,7 @@
-// The network of examples/digits, trained on a GPU three times: in float, in fp16 without a loss scale, and with one. The loss
-// scale, the decision to skip a step and the clipping stay on the device, so a CUDA graph has a whole step: the host launches
-// it, a fifth of the training ahead at most.
+// The network of examples/digits, trained on a GPU three times: in float, in fp16 without a loss
+// scale, and with one. The loss scale, the decision to skip a step and the clipping stay on the
+// device, so a CUDA graph has a whole step: the host launches it, a fifth of the training ahead at
+// most.
 //
 //   nvcc -std=c++17 -O2 -Iinclude examples/cuda/train.cu -o train && ./train
 //   train [data.csv [epochs [batch [hidden layers [weight of the loss]]]]]
@@ -52,7 +53,8 @@ Digits read_digits(const std::string& file) {
   std::vector<int> row(pixels + 1);
   for (char comma = 0; stream >> row[0];) {
     for (unsigned i = 1; i <= pixels; ++i) stream >> comma >> row[i];
-    for (unsigned i = 0; i < pixels; ++i) data.pixels.push_back(static_cast<float>(row[i]) / 8.0F - 1.0F);
+    for (unsigned i = 0; i < pixels; ++i)
+      data.pixels.push_back(static_cast<float>(row[i]) / 8.0F - 1.0F);
     data.labels.push_back(static_cast<unsigned char>(row[pixels]));
   }
   if (!stream.eof() || data.labels.empty()) throw std::runtime_error(file + ": cannot be read");
@@ -66,7 +68,8 @@ struct Layer {
   [[nodiscard]] std::size_t size() const { return std::size_t{outputs} * (inputs + 1); }
 };
 
-/// The images of every step, those of the test set, and the first weights: the random numbers of examples/digits.
+/// The images of every step, those of the test set, and the first weights: the random numbers of
+/// examples/digits.
 struct Start {
   std::vector<unsigned> order, test;
   std::vector<Layer> layers;
@@ -80,17 +83,20 @@ struct Start {
     test.assign(numbers.begin() + settings.training_images, numbers.end());
     numbers.resize(settings.training_images);
     for (unsigned i = 0; i <= settings.hidden_layers; ++i) {
-      const Layer layer{i == 0 ? pixels : settings.hidden_width, i == settings.hidden_layers ? classes : settings.hidden_width,
+      const Layer layer{i == 0 ? pixels : settings.hidden_width,
+                        i == settings.hidden_layers ? classes : settings.hidden_width,
                         weights.size()};
       weights.resize(weights.size() + layer.size());
       for (unsigned k = 0; k < layer.inputs; ++k)
         for (unsigned o = 0; o < layer.outputs; ++o)
-          weights[layer.begin + o * (layer.inputs + 1) + k] = random.normal() / std::sqrt(static_cast<float>(layer.inputs));
+          weights[layer.begin + o * (layer.inputs + 1) + k] =
+              random.normal() / std::sqrt(static_cast<float>(layer.inputs));
       layers.push_back(layer);
     }
     for (unsigned epoch = 0; epoch < settings.epochs; ++epoch) {
       random.shuffle(numbers);
-      order.insert(order.end(), numbers.begin(), numbers.begin() + settings.steps_per_epoch() * settings.batch);
+      order.insert(order.end(), numbers.begin(),
+                   numbers.begin() + settings.steps_per_epoch() * settings.batch);
     }
   }
 };
@@ -122,28 +128,34 @@ class Network {
 
   /// Of a micro-batch. The destinations are the sums of all.
   [[nodiscard]] const std::vector<gpu::Gradient>& gradients() const { return list_; }
-  void clear_sums(cudaStream_t stream) const { check(cudaMemsetAsync(sums_, 0, size_ * sizeof(float), stream)); }
+  void clear_sums(cudaStream_t stream) const {
+    check(cudaMemsetAsync(sums_, 0, size_ * sizeof(float), stream));
+  }
 
   /// The logits.
   const Scalar* run(const Images& images, cudaStream_t stream) const {
     launch(gather<Scalar>, std::size_t{images.n} * pixels, stream, images, activations_[0]);
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
-      launch(forward<Scalar>, std::size_t{images.n} * layer.outputs, stream, rounded_ + layer.begin, activations_[i],
-             layer.inputs, layer.outputs, images.n, i + 1 < layers_.size(), activations_[i + 1]);
+      launch(forward<Scalar>, std::size_t{images.n} * layer.outputs, stream, rounded_ + layer.begin,
+             activations_[i], layer.inputs, layer.outputs, images.n, i + 1 < layers_.size(),
+             activations_[i + 1]);
     }
     return activations_.back();
   }
   /// The gradients of the weights, times the loss scale.
-  void run_back(const Images& images, float loss_weight, const float* loss_scale, cudaStream_t stream) const {
-    launch(loss_gradient<Scalar>, images.n, stream, run(images, stream), images, loss_weight, loss_scale, deltas_[0]);
+  void run_back(const Images& images, float loss_weight, const float* loss_scale,
+                cudaStream_t stream) const {
+    launch(loss_gradient<Scalar>, images.n, stream, run(images, stream), images, loss_weight,
+           loss_scale, deltas_[0]);
     for (std::size_t i = layers_.size(), k = 0; i-- > 0; k = 1 - k) {
       const Layer& layer = layers_[i];
-      launch(weight_gradient<Scalar>, layer.size(), stream, deltas_[k], activations_[i], layer.inputs, layer.outputs, images.n,
-             gradients_ + layer.begin);
+      launch(weight_gradient<Scalar>, layer.size(), stream, deltas_[k], activations_[i],
+             layer.inputs, layer.outputs, images.n, gradients_ + layer.begin);
       if (i > 0)
-        launch(input_gradient<Scalar>, std::size_t{images.n} * layer.inputs, stream, rounded_ + layer.begin, deltas_[k],
-               activations_[i], layer.inputs, layer.outputs, images.n, deltas_[1 - k]);
+        launch(input_gradient<Scalar>, std::size_t{images.n} * layer.inputs, stream,
+               rounded_ + layer.begin, deltas_[k], activations_[i], layer.inputs, layer.outputs,
+               images.n, deltas_[1 - k]);
     }
   }
   /// All layers as one. Its gradients are the sums.
@@ -168,7 +180,8 @@ template <class Scalar>
 double accuracy(const Network<Scalar>& network, const Images& images, const Digits& data,
                 const std::vector<unsigned>& numbers) {
   std::vector<Scalar> logits(numbers.size() * classes);
-  check(cudaMemcpy(logits.data(), network.run(images, nullptr), logits.size() * sizeof(Scalar), cudaMemcpyDeviceToHost));
+  check(cudaMemcpy(logits.data(), network.run(images, nullptr), logits.size() * sizeof(Scalar),
+                   cudaMemcpyDeviceToHost));
   int right = 0;
   auto row = logits.begin();
   for (const unsigned number : numbers) {
@@ -181,14 +194,16 @@ double accuracy(const Network<Scalar>& network, const Images& images, const Digi
 
 /// Returns a line of the table.
 template <class Scalar, class Policy>
-std::string train(const char* name, const Policy& policy, const Digits& data, const Settings& settings) {
+std::string train(const char* name, const Policy& policy, const Digits& data,
+                  const Settings& settings) {
   const Start start(settings, data.labels.size());
   const Buffer<float> all_pixels(data.pixels);
   const Buffer<unsigned char> all_labels(data.labels);
   const Buffer<unsigned> order(start.order), test_order(start.test);
   const Buffer<unsigned> step_number(1), zero(1);
   const Buffer<float> rate(1);
-  const auto n_test = static_cast<unsigned>(start.test.size()), n = settings.batch / settings.micro_batches;
+  const auto n_test = static_cast<unsigned>(start.test.size()),
+             n = settings.batch / settings.micro_batches;
   const Images images{all_pixels, all_labels, order, step_number, settings.batch, 0, n};
   const Images test{all_pixels, all_labels, test_order, zero, n_test, 0, n_test};
 
@@ -226,7 +241,8 @@ std::string train(const char* name, const Policy& policy, const Digits& data, co
   }
   const auto last = scaler.read(stream);
   char line[100];
-  std::snprintf(line, sizeof line, "%-25s %11.1f %% %13lld %10.0f", name, accuracy(network, test, data, start.test), last.skips,
+  std::snprintf(line, sizeof line, "%-25s %11.1f %% %13lld %10.0f", name,
+                accuracy(network, test, data, start.test), last.skips,
                 static_cast<double>(last.loss_scale));
   return line;
 }
@@ -242,9 +258,12 @@ int main(int argc, char** argv) {
     if (argc > 4) settings.hidden_layers = static_cast<unsigned>(std::stoul(argv[4]));
     if (argc > 5) settings.loss_weight = std::stof(argv[5]);
     const Digits data = read_digits(argc > 1 ? argv[1] : "examples/data/digits.csv");
-    if (settings.batch == 0 || settings.batch % settings.micro_batches != 0 || settings.batch > settings.training_images ||
+    if (settings.batch == 0 || settings.batch % settings.micro_batches != 0 ||
+        settings.batch > settings.training_images ||
         data.labels.size() <= settings.training_images || settings.steps() < 40)
-      throw std::runtime_error("the batch must be even and at most 1400, and there must be more images and at least 40 steps");
+      throw std::runtime_error(
+          "the batch must be even and at most 1400, and there must be more images and at least 40 "
+          "steps");
     headroom::LossScaleConfig config;
     config.growth_interval = settings.steps() / 40;  // not 2000, because there are few steps
     const std::string lines[] = {

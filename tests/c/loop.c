@@ -10,7 +10,8 @@ struct older_step {
 };
 
 #define CHECK(condition) \
-  if (!(condition)) return printf("line %d: %s; %s\n", __LINE__, #condition, headroom_last_error()), 1
+  if (!(condition))      \
+  return printf("line %d: %s; %s\n", __LINE__, #condition, headroom_last_error()), 1
 
 int main(void) {
   float weights[2] = {1.0F, 2.0F}, grads[2];
@@ -23,7 +24,8 @@ int main(void) {
   tensor.data = grads;
   tensor.shape = shape;
 
-  CHECK(headroom_loss_scale_make("dynamic", "initial_scale = 1024.0\ngrowth_interval = 2", &policy) == HEADROOM_OK);
+  CHECK(headroom_loss_scale_make("dynamic", "initial_scale = 1024.0\ngrowth_interval = 2",
+                                 &policy) == HEADROOM_OK);
   CHECK(headroom_grad_scaler_make(policy, &scaler) == HEADROOM_OK);
   headroom_loss_scale_free(policy);
   for (step = 0; step < 6; ++step) {
@@ -37,9 +39,11 @@ int main(void) {
     CHECK(headroom_grad_scaler_scale(scaler, 1.0, &seed) == HEADROOM_OK);
     grads[0] = (float)seed * 0.5F;
     grads[1] = step == 3 ? (float)(seed * 1e300) : 0.0F; /* Inf */
-    CHECK(headroom_grad_scaler_step(scaler, 7, &tensor, 1, (headroom_step*)(void*)&out.step) == HEADROOM_OK);
+    CHECK(headroom_grad_scaler_step(scaler, 7, &tensor, 1, (headroom_step*)(void*)&out.step) ==
+          HEADROOM_OK);
     CHECK(out.step.struct_size == sizeof out.step);
-    CHECK(out.step.skipped == (step == 3) && out.step.reason == (step == 3 ? HEADROOM_SKIP_NOT_FINITE : HEADROOM_SKIP_NONE));
+    CHECK(out.step.skipped == (step == 3) &&
+          out.step.reason == (step == 3 ? HEADROOM_SKIP_NOT_FINITE : HEADROOM_SKIP_NONE));
     CHECK(out.after[0] == 0x5A && memcmp(out.after, out.after + 1, sizeof out.after - 1) == 0);
     if (!out.step.skipped) {
       weights[0] -= 0.1F * grads[0];

@@ -1,9 +1,10 @@
 #pragma once
 
-// The part of CUDA that headroom/gpu.hpp and examples/cuda use, on the CPU, for tests without a GPU.
-// Threads are fibers, so barriers and shuffles work. Blocks run one after another, and so do the warps of a block, each to the
-// next barrier of the block; both in a random order, so a missing barrier shows, if not in each launch. A fiber that has ended
-// its thread goes on with the next, so only threads that wait cost a fiber.
+// The part of CUDA that headroom/gpu.hpp and examples/cuda use, on the CPU, for tests without a
+// GPU. Threads are fibers, so barriers and shuffles work. Blocks run one after another, and so do
+// the warps of a block, each to the next barrier of the block; both in a random order, so a missing
+// barrier shows, if not in each launch. A fiber that has ended its thread goes on with the next, so
+// only threads that wait cost a fiber.
 
 #define HEADROOM_CUDA_SHIM 1
 #define __CUDACC__ 1
@@ -49,7 +50,9 @@ struct Fiber {
   unsigned thread = 0, generation = 0;
   const Barrier* barrier = nullptr;  // where the thread waits, or has waited last
 
-  bool can_go_on() const { return barrier->generation != generation || barrier->arrived >= barrier->alive; }
+  bool can_go_on() const {
+    return barrier->generation != generation || barrier->arrived >= barrier->alive;
+  }
   static constexpr std::size_t stack_size = 65536;
 };
 struct Warp {
@@ -143,7 +146,8 @@ inline void run_block(unsigned threads) {
     std::shuffle(order.begin(), order.end(), random);
     const unsigned before = switches;
     for (turn = 0; turn < order.size(); ++turn) run_warp();
-    if (switches == before) std::fputs("the threads of a block wait for each other\n", stderr), std::abort();
+    if (switches == before)
+      std::fputs("the threads of a block wait for each other\n", stderr), std::abort();
   }
 }
 inline void run(dim3 blocks, unsigned threads, const std::function<void()>& call) {
@@ -249,40 +253,55 @@ struct shim_graph {
 };
 
 namespace shim {
-inline std::size_t allocations = 0;           // of the device and of pinned memory, minus those freed
+inline std::size_t allocations = 0;  // of the device and of pinned memory, minus those freed
 inline cudaError_t next_error = cudaSuccess;  // of a call that can fail, for tests
 inline unsigned calls_before_error = 0;       // which succeed
 inline cudaError_t last_error = cudaSuccess;
 inline bool is_late = false;             // an event has not happened yet
 inline cudaGraph_t capturing = nullptr;  // takes what is launched; other calls fail meanwhile
 inline int device = 0;                   // the current one
-inline int can_access = 0;               // memory of the host that is not registered, and of other devices
-inline const void* strange = nullptr;    // the one pointer that is not memory of the current device, but as follows
+inline int can_access = 0;  // memory of the host that is not registered, and of other devices
+inline const void* strange =
+    nullptr;  // the one pointer that is not memory of the current device, but as follows
 inline cudaPointerAttributes strange_memory{};
 inline std::set<const void*> loaded;  // kernels
 inline unsigned late_loads = 0;       // launches of kernels that were not loaded before
 inline cudaError_t launch_result() {
   const bool succeeds = next_error == cudaSuccess || calls_before_error-- > 0;
-  return succeeds ? cudaSuccess : last_error = std::exchange(next_error, cudaSuccess);  // success replaces no earlier error
+  return succeeds ? cudaSuccess
+                  : last_error = std::exchange(next_error,
+                                               cudaSuccess);  // success replaces no earlier error
 }
-inline cudaError_t result() { return capturing != nullptr ? last_error = cudaErrorStreamCaptureUnsupported : launch_result(); }
-inline void enqueue(const std::function<void()>& call) { capturing != nullptr ? capturing->calls.push_back(call) : call(); }
+inline cudaError_t result() {
+  return capturing != nullptr ? last_error = cudaErrorStreamCaptureUnsupported : launch_result();
+}
+inline void enqueue(const std::function<void()>& call) {
+  capturing != nullptr ? capturing->calls.push_back(call) : call();
+}
 }  // namespace shim
 
 inline cudaError_t cudaGetLastError() { return std::exchange(shim::last_error, cudaSuccess); }
 inline cudaError_t cudaPeekAtLastError() { return shim::last_error; }
 inline const char* cudaGetErrorString(cudaError_t error) {
-  constexpr const char* texts[] = {"no error", "out of memory", "device not ready", "invalid argument",
+  constexpr const char* texts[] = {"no error", "out of memory", "device not ready",
+                                   "invalid argument",
                                    "operation not permitted when stream is capturing"};
   return texts[error];
 }
 inline cudaError_t cudaGetDevice(int* device) { return *device = shim::device, cudaSuccess; }
-inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  *attributes = pointer == shim::strange ? shim::strange_memory : cudaPointerAttributes{cudaMemoryTypeDevice, shim::device};
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                            const void* pointer) {
+  *attributes = pointer == shim::strange
+                    ? shim::strange_memory
+                    : cudaPointerAttributes{cudaMemoryTypeDevice, shim::device};
   return shim::result();
 }
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = shim::can_access, shim::result(); }
-inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = shim::can_access, shim::result(); }
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  return *value = shim::can_access, shim::result();
+}
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  return *can = shim::can_access, shim::result();
+}
 template <class Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, Kernel* kernel) {
   shim::loaded.insert(reinterpret_cast<const void*>(kernel));
@@ -300,7 +319,9 @@ template <class T>
 cudaError_t cudaMalloc(T** place, std::size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(place), bytes);
 }
-inline cudaError_t cudaMallocHost(void** place, std::size_t bytes) { return cudaMalloc(place, bytes); }
+inline cudaError_t cudaMallocHost(void** place, std::size_t bytes) {
+  return cudaMalloc(place, bytes);
+}
 inline cudaError_t cudaFree(void* memory) {
   shim::allocations -= memory != nullptr ? 1U : 0U;
   std::free(memory);
@@ -311,7 +332,8 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cud
   if (bytes != 0) std::memcpy(to, from, bytes);
   return shim::result();
 }
-inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
+                                   cudaMemcpyKind kind, cudaStream_t) {
   return cudaMemcpy(to, from, bytes, kind);
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
@@ -340,18 +362,21 @@ std::tuple<Parameters...> values_at(void** arguments, std::index_sequence<i...>)
 }
 }  // namespace shim
 template <class... Parameters>
-cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, void** arguments, std::size_t,
-                             cudaStream_t) {
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 blocks, dim3 threads,
+                             void** arguments, std::size_t, cudaStream_t) {
   if (const cudaError_t error = shim::launch_result(); error != cudaSuccess) return error;
   if (blocks.x == 0) return shim::last_error = cudaErrorInvalidValue;
   ++shim::launches;
   shim::late_loads += shim::loaded.insert(reinterpret_cast<const void*>(kernel)).second ? 1U : 0U;
-  const auto values = shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
+  const auto values =
+      shim::values_at<Parameters...>(arguments, std::index_sequence_for<Parameters...>());
   shim::enqueue([=] { shim::run(blocks, threads.x, [&] { std::apply(kernel, values); }); });
   return cudaSuccess;
 }
 
-inline cudaError_t cudaStreamCreate(cudaStream_t* stream) { return *stream = nullptr, shim::result(); }
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return *stream = nullptr, shim::result();
+}
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return shim::result(); }
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
@@ -363,7 +388,8 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
   *graph = std::exchange(shim::capturing, nullptr);
   return shim::result();
 }
-inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                                 unsigned long long) {
   *exec = new shim_graph(*graph);
   return shim::result();
 }
