@@ -54,7 +54,7 @@ for preset in "${presets[@]}"; do
   start=$SECONDS
   say_the_time &
   clock=$!
-  trap 'kill $clock 2>/dev/null' EXIT
+  trap 'kill $clock 2>/dev/null || true' EXIT
   cmake --preset "$preset"
   cmake --build --preset "$preset" --parallel "$jobs"
   ctest --preset "$preset" --output-on-failure --parallel "$jobs"
