@@ -45,6 +45,7 @@ Public names are in the namespace `headroom`; those for CUDA in `headroom::gpu`,
 # Of a word on these pages in the search; on others it is 1. A class is a page, whose words the theme counts 2.5 times.
 WEIGHTS = {
     "docs/troubleshooting": 1.5,
+    "docs/faq": 0.7,
     "api/[^#]*$": 0.25,
     "api/|index": 0.8,
     "docs/(notes|architecture|benchmarks|evidence|reference)|tests/|tools/|evidence/|examples/data|CHANGELOG|CONTRIBUTING": 0.2,

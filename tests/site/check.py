@@ -14,7 +14,7 @@ from playwright.sync_api import TimeoutError, sync_playwright
 ANSWERS = {
     "docs/troubleshooting": ["scale collapses", "overflow every step", "nan"],
     "docs/distributed": ["distributed", "ddp", "mpi"],
-    "docs/systems": ["tensorflow", "deepspeed", "gradscaler", "hysteresis"],
+    "docs/systems": ["autocast", "tensorflow", "deepspeed", "gradscaler", "hysteresis"],
     "docs/recipes": ["openmp", "checkpoint", "resume", "gradient clipping", "gradient accumulation"],
     "index": ["license", "licence"],
     "docs/quantize": ["fp8"],
@@ -22,7 +22,7 @@ ANSWERS = {
     "docs/installing": ["install", "cmake", "eigen", "pip"],
     "docs/choosing-a-policy": ["choose policy", "bf16"],
     "docs/gpu": ["gpu", "cuda"],
-    "docs/faq": ["faq", "autocast"],
+    "docs/faq": ["faq"],
     "examples/index": ["examples"],
     "api/classheadroom_1_1SpikeGuard": ["SpikeGuard"],
     "api/namespaceheadroom": ["DynamicLossScale", "unscale_and_clip"],
