@@ -29,12 +29,25 @@ foreach(library IN LISTS libraries)
   endif()
 endforeach()
 
+# What these test is not headroom, but programs that use it: once, with the checks, is enough.
+foreach(name IN ITEMS examples/fused_adamw evidence/compare_policies evidence/networks)
+  if(name STREQUAL evidence/networks AND NOT TARGET headroom::eigen)
+    continue()
+  endif()
+  string(REPLACE "/" "_" target test_${name})
+  add_executable(${target} ${name}.cpp)
+  target_compile_options(${target} PRIVATE -O0)
+  target_link_libraries(${target} PRIVATE test_support headroom::compiled $<TARGET_NAME_IF_EXISTS:headroom::eigen>)
+  add_test(NAME tests/${name} COMMAND ${target})
+endforeach()
+
 headroom_add_check(fuzz bash ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/run.sh 5 ${CMAKE_CURRENT_BINARY_DIR}/fuzz state)
 if(HEADROOM_C)
   headroom_add_check(c_interface bash ${CMAKE_CURRENT_SOURCE_DIR}/c/check.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 endif()
 
 headroom_add_check(gpu/nvcc bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/nvcc.sh ${PROJECT_SOURCE_DIR}/include)
+set_tests_properties(gpu/nvcc PROPERTIES COST 100) # the longest begin first
 foreach(language IN ITEMS cuda hip)
   headroom_add_check(gpu/clang_${language} bash ${CMAKE_CURRENT_SOURCE_DIR}/gpu/clang.sh ${PROJECT_SOURCE_DIR}/include ${language})
 endforeach()

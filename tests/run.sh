@@ -21,6 +21,26 @@ if [[ ${presets[*]} == all ]]; then
   presets=(checks fast-math aarch64 clang asan-ubsan tsan)
 fi
 
+# So that an installation, a compilation or a test is not silent for long.
+say_the_time() {
+  while sleep 20 >/dev/null 2>&1; do printf '   %d s\n' $((SECONDS - start)); done
+}
+echo "Installs the packages that are missing, then builds and tests, on two idle cores in about:"
+for preset in "${presets[@]}"; do
+  case $preset in
+    gcc | fast-math | aarch64) minutes=3 ;;
+    memory) minutes=4 ;;
+    threads) minutes=1 ;;
+    checks) minutes=15 ;;
+    *) minutes=10 ;;
+  esac
+  printf '  %2d minutes for the preset %s\n' $minutes "$preset"
+done
+start=$SECONDS
+say_the_time &
+clock=$!
+trap 'kill $clock 2>/dev/null || true' EXIT
+
 install_packages g++ cmake ninja-build catch2 libeigen3-dev libxtensor-dev nlohmann-json3-dev libcli11-dev
 if [[ -n $installs_torch ]]; then
   install_packages libtorch-dev libgloo-dev || echo "Going on without libtorch: what needs it is skipped."
@@ -44,20 +64,12 @@ for preset in "${presets[@]}"; do
   esac
 done
 
-# So that a long compilation or test is not silent.
-say_the_time() {
-  while sleep 20 >/dev/null 2>&1; do printf '   %d s\n' $((SECONDS - start)); done
-}
 jobs=$(getconf _NPROCESSORS_ONLN) # also on macOS
 for preset in "${presets[@]}"; do
   printf '\n== preset %s\n' "$preset"
-  start=$SECONDS
-  say_the_time &
-  clock=$!
-  trap 'kill $clock 2>/dev/null || true' EXIT
+  begun=$SECONDS
   cmake --preset "$preset"
   cmake --build --preset "$preset" --parallel "$jobs"
   ctest --preset "$preset" --output-on-failure --parallel "$jobs"
-  kill $clock && wait $clock 2>/dev/null || true
-  printf '== preset %s passed in %d s\n' "$preset" $((SECONDS - start))
+  printf '== preset %s passed in %d s\n' "$preset" $((SECONDS - begun))
 done

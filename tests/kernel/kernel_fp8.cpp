@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <random>
@@ -35,11 +36,64 @@ template <class Format>
 using Bits = std::vector<typename Format::bits_type>;
 using Bytes = Bits<e4m3>;
 
-template <Op op, class In, class Out>
-Found run(const void* source, void* destination, std::size_t n, double factor) {
+/// Numbers of magnitudes that fp8 has. The first of each 32 is the largest.
+template <class Format>
+AnyBits some_elements() {
+  std::mt19937 random(seed);
+  Bits<Format> elements(200);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    elements[i] = random_magnitude<Format>(random, i % 32 == 0 ? 6 : -4, i % 32 == 0 ? 6 : 5);
+    if (random() % 2 == 0) elements[i] |= Format::sign_mask;
+    // Two elements
+    if (is_packed<Format>) elements[i] = static_cast<typename Format::bits_type>(random());
+  }
+  return {elements.begin(), elements.end()};
+}
+template <class Element>
+Bytes to_memory(const AnyBits& elements) {
+  const std::vector<Element> narrow(elements.begin(), elements.end());
+  Bytes memory(elements.size() * sizeof(Element));
+  if (!memory.empty()) std::memcpy(memory.data(), narrow.data(), memory.size());
+  return memory;
+}
+template <class Element>
+AnyBits from_memory(const Bytes& memory) {
+  std::vector<Element> narrow(memory.size() / sizeof(Element));
+  if (!memory.empty()) std::memcpy(narrow.data(), memory.data(), memory.size());
+  return {narrow.begin(), narrow.end()};
+}
+/// A format as an argument. The checks are compiled once for all formats, because each takes long.
+struct AnyFormat {
+  int exponent_bits, mantissa_bits;
+  std::uint64_t quiet_nan_bits;
+  support::Layout layout;
+  AnyBits (*some_elements)();
+  Bytes (*to_memory)(const AnyBits&);
+  AnyBits (*from_memory)(const Bytes&);
+  std::uint64_t (*largest_of)(const AnyBits&);
+
+  [[nodiscard]] std::string name() const { return name_of(exponent_bits, mantissa_bits); }
+  [[nodiscard]] bool is_packed() const { return bits() == 4; }
+  [[nodiscard]] std::size_t bits() const {
+    return 1 + static_cast<std::size_t>(exponent_bits + mantissa_bits);
+  }
+  [[nodiscard]] std::size_t bytes_of(std::size_t n) const { return (n * bits() + 7) / 8; }
+};
+template <class F>
+constexpr AnyFormat any_format = {F::exponent_bits,
+                                  F::mantissa_bits,
+                                  F::quiet_nan_bits,
+                                  support::layout_of<F>,
+                                  &some_elements<F>,
+                                  &to_memory<typename F::bits_type>,
+                                  &from_memory<typename F::bits_type>,
+                                  &largest_of<F, AnyBits>};
+
+Found run(const Kernel* by_isa, const Pass& pass, const void* source, void* destination,
+          std::size_t n) {
   const Piece piece{source, destination, n};
   Found found{0, 0.0};
-  kernels<op, In, Out>[isa_index()](&piece, &piece + 1, Pass{op, factor}, found);
+  by_isa[isa_index()](&piece, &piece + 1, pass, found);
   return found;
 }
 template <class F>
@@ -68,81 +122,102 @@ void dequantize_mx(const void* codes, void* destination, std::size_t n) {
                          span(static_cast<element_of<Out>*>(destination), n), {1, 32});
 }
 /// The kernels for blocks of `width` elements. What they read and write for each block ends before
-/// a guard page.
-template <class In, class Out>
-void scale_blocks(const void* source, void* destination, std::size_t n, std::size_t width,
-                  double exponent) {
+/// a guard page. `max_abs` is null for codes.
+void scale_blocks(const Kernel* max_abs, const Kernel* scale, const void* source, void* destination,
+                  std::size_t n, std::size_t width, bool divides) {
   static const GuardedMemory memory(4096);
-  const std::size_t blocks = (n + width - 1) / width, isa = isa_index();
+  const std::size_t blocks = (n + width - 1) / width;
   auto* const factors = memory.last<float>(blocks);
   Found unused{0, 0.0};
-  if constexpr (!is_code<In>) {
-    const Piece piece{source, factors, n};
+  if (max_abs != nullptr) {
     std::memset(factors, 0, blocks * sizeof(float));
     Pass find{Op::block_max_abs};
     find.block_size = width;
-    kernels<Op::block_max_abs, In>[isa](&piece, &piece + 1, find, unused);
+    run(max_abs, find, source, factors, n);
   }
   const float nan = bit_cast<float>(binary32::quiet_nan_bits);
   for (std::size_t i = 0; i < blocks; ++i)
     factors[i] = i % 9 == 4 ? nan : 0.3F * static_cast<float>(i % 9 + 1);
   const Piece pieces[] = {{source, destination, n}, {factors, nullptr, width}};
-  Pass scale{Op::scale_blocks};
-  scale.divides_by_factors = exponent < 0;
-  kernels<Op::scale_blocks, In, Out>[isa](pieces, pieces + 2, scale, unused);
+  Pass pass{Op::scale_blocks};
+  pass.divides_by_factors = divides;
+  scale[isa_index()](pieces, pieces + 2, pass, unused);
 }
 
-/// Runs an op on all instruction sets, compares with what is expected, and to the bit with the
-/// portable kernel, except that the payloads of wider NaNs may differ. `Stored` is Out, or
-/// saturating<Out> for casts.
+/// A kernel and what it should store for an element.
+struct Tested {
+  Op op;
+  const Kernel* by_isa;
+  AnyFormat in, out;
+  Outcome (*expected)(std::uint64_t element, float factor);
+};
+template <class In, class Out>
+Outcome expected_of(std::uint64_t element, float factor) {
+  const auto bits = static_cast<typename In::bits_type>(element);
+  if constexpr (is_fp8<Out>) return quantized<In, Out>(bits, factor);
+  return compute<In, Out>(&product, bits, factor);
+}
+/// `Stored` is Out, or saturating<Out> for casts.
 template <Op op, class In, class Out, class Stored = Out>
-void check_values(const Bits<In>& elements, const std::vector<Outcome>& expected, float factor) {
-  Bits<Out> portable(elements.size()), results(elements.size());
+constexpr Tested tested = {op, kernels<op, In, Stored>, any_format<In>, any_format<Out>,
+                           &expected_of<In, Out>};
+
+/// Runs an op on all instruction sets, compares with what is expected, and to the bit with the
+/// portable kernel, except that the payloads of wider NaNs may differ.
+void check_values(const Tested& tested, const AnyBits& elements, float factor) {
+  std::vector<Outcome> expected;
+  for (const auto bits : elements) expected.push_back(tested.expected(bits, factor));
+  const Bytes source = tested.in.to_memory(elements);
+  Bytes destination(tested.out.bytes_of(elements.size()));
+  AnyBits portable;
   for_each_isa([&](Isa isa) {
-    const Found found = run<op, In, Stored>(elements.data(), results.data(), elements.size(),
-                                            static_cast<double>(factor));
+    const Found found = run(tested.by_isa, {tested.op, static_cast<double>(factor)}, source.data(),
+                            destination.data(), elements.size());
+    const AnyBits results = tested.out.from_memory(destination);
     if (isa == Isa::portable) portable = results;
     Mismatches wrong;
     for (std::size_t i = 0; i < elements.size(); ++i) {
-      const bool same = results[i] == portable[i] ||
-                        (sizeof portable[i] > 1 && same_bits<Out>(results[i], portable[i]));
-      wrong.expect(same && agrees<Out>(results[i], expected[i]), [&] {
+      const bool same =
+          results[i] == portable[i] ||
+          (tested.out.bits() > 8 && tested.out.layout.same_bits(results[i], portable[i]));
+      wrong.expect(same && agrees(tested.out.layout, results[i], expected[i]), [&] {
         return hex(elements[i]) + " became " + hex(results[i]) + ", not " + hex(expected[i].bits);
       });
     }
-    INFO("e" << In::exponent_bits << "m" << In::mantissa_bits << " to e" << Out::exponent_bits
-             << "m" << Out::mantissa_bits << ", times " << factor << ": " << wrong.first());
+    INFO(tested.in.name() << " to " << tested.out.name() << ", times " << factor << ": "
+                          << wrong.first());
     CHECK(wrong.count() == 0);
-    CHECK(found.max_abs == (op == Op::cast       ? 0
-                            : op == Op::quantize ? largest_of<In>(elements)
-                                                 : largest_of<Out>(results)));
+    CHECK(found.max_abs == (tested.op == Op::cast       ? 0
+                            : tested.op == Op::quantize ? tested.in.largest_of(elements)
+                                                        : tested.out.largest_of(results)));
   });
 }
-/// Quantizes by several factors, and casts with saturation, first all elements, then the finite
-/// ones.
-template <class In, class F>
-void check_to_fp8(Bits<In> elements, std::initializer_list<float> factors) {
+/// By several factors, and casts, first all elements, then the finite ones.
+void check_to_fp8(const Tested& quantize, const Tested& cast, AnyBits elements,
+                  std::initializer_list<float> factors) {
   for (int pass = 0; pass < 2; ++pass) {
     for (const float factor : factors) {
-      std::vector<Outcome> expected;
-      for (const auto bits : elements) expected.push_back(quantized<In, F>(bits, factor));
-      check_values<Op::quantize, In, F>(elements, expected, factor);
-      if (factor == 1.0F) check_values<Op::cast, In, F, saturating<F>>(elements, expected, factor);
+      check_values(quantize, elements, factor);
+      if (factor == 1.0F) check_values(cast, elements, factor);
     }
-    const auto is_not_finite = [](auto bits) { return !is_finite<In>(bits); };
+    const auto is_not_finite = [&](std::uint64_t bits) {
+      return quantize.in.largest_of({bits}) == binary64::infinity_bits;
+    };
     elements.erase(std::remove_if(elements.begin(), elements.end(), is_not_finite), elements.end());
   }
 }
-template <class F, class Out>
-void check_from_fp8() {
-  Bits<F> codes;
-  for (int i = 0; i < 600; ++i) codes.push_back(static_cast<std::uint8_t>(i));
+template <class In, class F>
+void check_to_fp8(const AnyBits& elements, std::initializer_list<float> factors) {
+  check_to_fp8(tested<Op::quantize, In, F>, tested<Op::cast, In, F, saturating<F>>, elements,
+               factors);
+}
+void check_from_fp8(const Tested& scale, const Tested& cast) {
+  AnyBits codes;
+  for (std::uint64_t i = 0; i < 600; ++i) codes.push_back(i % 256);
   for (const float factor :
        {1.0F, 0x1p-9F, 0.3F, 1.0F / 448.0F, 77.7F, -3.0F, 0x1p100F, 0x1p-120F}) {
-    std::vector<Outcome> expected;
-    for (const auto code : codes) expected.push_back(compute<F, Out>(&product, code, factor));
-    check_values<Op::scale, F, Out>(codes, expected, factor);
-    if (factor == 1.0F) check_values<Op::cast, F, Out>(codes, expected, factor);
+    check_values(scale, codes, factor);
+    if (factor == 1.0F) check_values(cast, codes, factor);
   }
 }
 
@@ -157,83 +232,135 @@ std::size_t wrong_floats(std::uint64_t first, std::uint64_t step, std::size_t co
     expected[i] = static_cast<std::uint8_t>(quantized<binary32, F>(elements[i], 1.0F).bits);
   }
   for_each_isa([&](Isa) {
-    run<Op::quantize, binary32, F>(elements.data(), results.data(), count, 1.0);
+    run(kernels<Op::quantize, binary32, F>, {Op::quantize}, elements.data(), results.data(), count);
     wrong += results == expected ? 0 : 1;
-    run<Op::cast, binary32, saturating<F>>(elements.data(), results.data(), count, 1.0);
+    run(kernels<Op::cast, binary32, saturating<F>>, {Op::cast}, elements.data(), results.data(),
+        count);
     wrong += results == expected ? 0 : 1;
   });
   return wrong;
 }
 
-/// Numbers of magnitudes that fp8 has. The first of each 32 is the largest.
-template <class Format>
-Bits<Format> some_elements() {
-  std::mt19937 random(seed);
-  Bits<Format> elements(200);
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    elements[i] = random_magnitude<Format>(random, i % 32 == 0 ? 6 : -4, i % 32 == 0 ? 6 : 5);
-    if (random() % 2 == 0) elements[i] |= Format::sign_mask;
-    // Two elements
-    if (is_packed<Format>) elements[i] = static_cast<typename Format::bits_type>(random());
-  }
-  return elements;
-}
 /// Calls `f(source, destination, n)` with all lengths at some places between guard pages. The
 /// results must be those of a longer call.
-template <class In, class Out, class F>
-void check_places(const std::string& name, const F& f) {
+void check_places(const std::string& name, const AnyFormat& in, const AnyFormat& out,
+                  const std::function<void(const void*, void*, std::size_t)>& f) {
   static const GuardedMemory source(4096), destination(4096);
-  const Bits<In> elements = some_elements<In>();
-  Bits<Out> expected(200);
-  f(elements.data(), expected.data(), expected.size());
+  const Bytes elements = in.to_memory(in.some_elements());
+  Bytes expected(out.bytes_of(200));
+  f(elements.data(), expected.data(), 200);
   Mismatches wrong;
   for (std::size_t n = 0; n <= 200; ++n) {
     for (const std::size_t offset : {0U, 1U, 2U, 5U, 32U, 99U}) {
       unsigned char* const from =
-          offset == 99 ? source.end() - bytes_of<In>(n) : source.begin() + offset;
-      const std::size_t there = (offset * 3 + n) % 67, size = bytes_of<Out>(n);
+          offset == 99 ? source.end() - in.bytes_of(n) : source.begin() + offset;
+      const std::size_t there = (offset * 3 + n) % 67, size = out.bytes_of(n);
       unsigned char* const to =
           offset == 99 ? destination.end() - size : destination.begin() + there;
       std::memset(destination.begin(), 0xA5, destination.size());
-      if (n > 0) std::memcpy(from, elements.data(), bytes_of<In>(n));
+      if (n > 0) std::memcpy(from, elements.data(), in.bytes_of(n));
       f(from, to, n);
-      Bits<Out> here = expected;
-      if (is_packed<Out> && n % 2 != 0) here[n / 2] &= 0xF;
+      Bytes here = expected;
+      if (out.is_packed() && n % 2 != 0) here[n / 2] &= 0xF;
       const auto is_untouched = [](unsigned char byte) { return byte == 0xA5; };
       const bool right = std::memcmp(to, here.data(), size) == 0 &&
                          std::all_of(destination.begin(), to, is_untouched) &&
                          std::all_of(to + size, destination.end(), is_untouched);
       wrong.expect(right, [&] {
-        return name + ", n = " + std::to_string(n) + ", offset " + std::to_string(offset);
+        return name + ", " + in.name() + " to " + out.name() + ", n = " + std::to_string(n) +
+               ", offset " + std::to_string(offset);
       });
     }
   }
   CHECK(wrong.first() == "");
 }
+void check_places(const char* name, const Tested& tested, double factor) {
+  check_places(name, tested.in, tested.out, [&](const void* from, void* to, std::size_t n) {
+    run(tested.by_isa, {tested.op, factor}, from, to, n);
+  });
+}
+/// `measure` and `max_abs` only read.
+void check_places_of_reads(const Kernel* measure, const Kernel* max_abs, const Tested& cast) {
+  check_places("cast and read", cast.in, cast.out, [&](const void* from, void* to, std::size_t n) {
+    run(cast.by_isa, {Op::cast}, from, to, n);
+    run(measure, {Op::measure}, from, nullptr, n);
+    run(max_abs, {Op::max_abs}, from, nullptr, n);
+  });
+}
+
+/// MX from numbers to codes and back, and the kernels for blocks.
+struct Mx {
+  AnyFormat wide, code;
+  Found (*quantize)(const void* source, void* codes, void* scales, std::size_t n, MxScale);
+  void (*dequantize)(const void* codes, void* destination, std::size_t n);
+  MxRow (*reference)(const AnyBits& row, MxScale);
+  const Kernel *max_abs, *to_codes, *from_codes;
+};
+template <class Wide, class F>
+constexpr Mx mx = {any_format<Wide>,
+                   any_format<F>,
+                   &quantize_mx<Wide, F>,
+                   &dequantize_mx<F, Wide>,
+                   &mx_row<Wide, F>,
+                   kernels<Op::block_max_abs, Wide>,
+                   kernels<Op::scale_blocks, Wide, F>,
+                   kernels<Op::scale_blocks, F, Wide>};
+void check_places(const Mx& mx) {
+  check_places("blocks", mx.wide, mx.code, [&](const void* from, void* to, std::size_t n) {
+    static const GuardedMemory scales(8);
+    mx.quantize(from, to, scales.end() - (n + 31) / 32, n, MxScale::rceil);
+  });
+  check_places("blocks", mx.code, mx.wide, mx.dequantize);
+  for (const std::size_t width : {6U, 16U, 32U, 128U}) {
+    const std::string name = "blocks of " + std::to_string(width);
+    for (const bool divides : {false, true})
+      check_places(name, mx.wide, mx.code, [&](const void* from, void* to, std::size_t n) {
+        scale_blocks(mx.max_abs, mx.to_codes, from, to, n, width, divides);
+      });
+    check_places(name, mx.code, mx.wide, [&](const void* from, void* to, std::size_t n) {
+      scale_blocks(nullptr, mx.from_codes, from, to, n, width, false);
+    });
+  }
+}
 
 /// Quantizes one row in blocks and compares with the slow reference.
-template <class In, class F>
-void check_row(Mismatches& wrong, const Bits<In>& row, MxScale rule) {
-  Bits<F> codes(row.size());
-  Bytes scales((row.size() + 31) / 32);
-  const Found found = quantize_mx<In, F>(row.data(), codes.data(), scales.data(), row.size(), rule);
-  const auto expected = mx_row<In, F>(row, rule);
+void check_row(Mismatches& wrong, const Mx& mx, const AnyBits& row, MxScale rule) {
+  Bytes codes(row.size()), scales((row.size() + 31) / 32);
+  const Found found =
+      mx.quantize(mx.wide.to_memory(row).data(), codes.data(), scales.data(), row.size(), rule);
+  const auto expected = mx.reference(row, rule);
   for (std::size_t i = 0; i < row.size(); ++i) {
     // One pattern, with the sign of the element
-    const bool is_nan = expected.codes[i].bits == F::quiet_nan_bits;
-    const auto nan = static_cast<std::uint8_t>(F::quiet_nan_bits |
-                                               ((row[i] & In::sign_mask) != 0 ? F::sign_mask : 0));
-    const bool right = is_nan ? codes[i] == nan : agrees<F>(codes[i], expected.codes[i]);
+    const bool is_nan = expected.codes[i].bits == mx.code.quiet_nan_bits;
+    const bool is_negative = (row[i] & mx.wide.layout.sign_mask) != 0;
+    const std::uint64_t nan = mx.code.quiet_nan_bits | (is_negative ? mx.code.layout.sign_mask : 0);
+    const bool right =
+        is_nan ? codes[i] == nan : agrees(mx.code.layout, codes[i], expected.codes[i]);
     wrong.expect(right && scales[i / 32] == expected.scales[i / 32], [&] {
-      return hex(row[i]) + " became " + hex(codes[i]) + " with scale " +
-             std::to_string(scales[i / 32]) + ", not " + hex(expected.codes[i].bits) + " with " +
-             std::to_string(expected.scales[i / 32]);
+      return mx.wide.name() + " to " + mx.code.name() + ": " + hex(row[i]) + " became " +
+             hex(codes[i]) + " with scale " + std::to_string(scales[i / 32]) + ", not " +
+             hex(expected.codes[i].bits) + " with " + std::to_string(expected.scales[i / 32]);
     });
   }
   const std::uint64_t largest =
-      expected.finite ? largest_of<In>(row) : std::uint64_t{binary64::infinity_bits};
+      expected.finite ? mx.wide.largest_of(row) : std::uint64_t{binary64::infinity_bits};
   wrong.expect(found.max_abs == largest,
                [&] { return "largest " + hex(found.max_abs) + ", not " + hex(largest); });
+}
+template <class T>
+AnyBits random_row(std::size_t n, std::mt19937& random) {
+  std::vector<T> row(n);
+  for (T& element : row) randomize(element, random, -9, 9, 100);
+  return any_bits_of(row);
+}
+void check_random_rows(const Mx& mx, AnyBits (*random_row)(std::size_t, std::mt19937&)) {
+  for_each_isa([&](Isa) {
+    std::mt19937 random(seed);
+    Mismatches wrong;
+    for (std::size_t n = 0; n <= 300; ++n)
+      check_row(wrong, mx, random_row(n, random), mx_rules[n % 4]);
+    CHECK(wrong.first() == "");
+  });
 }
 
 /// A file of tests/golden/fp8 as it is.
@@ -268,15 +395,14 @@ TEST_CASE("quantize and saturating cast at every boundary and of every 16-bit pa
           "[kernel]") {
   for_each_format<e4m3, e5m2>([](auto format) {
     using F = decltype(format);
-    Bits<binary32> floats = sample_bits<binary32>();
-    Bits<binary64> doubles = sample_bits<binary64>();
+    AnyBits floats = any_sample_bits<binary32>(), doubles = any_sample_bits<binary64>();
     for (const auto& boundary : boundaries<binary32, F>()) floats.push_back(boundary.wide);
     for (const auto& boundary : boundaries<binary64, F>()) doubles.push_back(boundary.wide);
     check_to_fp8<binary32, F>(floats, {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F, 0x1p126F, 0x1p-126F});
     check_to_fp8<binary64, F>(doubles, {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F});
-    check_to_fp8<binary16, F>(sample_bits<binary16>(),
+    check_to_fp8<binary16, F>(any_sample_bits<binary16>(),
                               {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F, 0x1p20F});
-    check_to_fp8<brain16, F>(sample_bits<brain16>(),
+    check_to_fp8<brain16, F>(any_sample_bits<brain16>(),
                              {1.0F, 448.0F / 3.0F, 0x1p-10F, 0.1F, 0x1p126F});
   });
 }
@@ -284,8 +410,10 @@ TEST_CASE("quantize and saturating cast at every boundary and of every 16-bit pa
 TEST_CASE("scale and cast from 8 bits, all codes", "[kernel]") {
   for_each_format<e4m3, e5m2>([](auto format) {
     using F = decltype(format);
-    for_each_format<binary32, binary16, brain16, binary64>(
-        [](auto out) { check_from_fp8<F, decltype(out)>(); });
+    for_each_format<binary32, binary16, brain16, binary64>([](auto out) {
+      using Out = decltype(out);
+      check_from_fp8(tested<Op::scale, F, Out>, tested<Op::cast, F, Out>);
+    });
   });
 }
 
@@ -296,42 +424,20 @@ TEST_CASE("nothing outside the span is read or written, whatever the length and 
       using Wide = decltype(wide);
       for_each_format<binary32, binary16, brain16, binary64>([](auto out) {
         using Out = decltype(out);
-        check_places<Wide, Out>("scale",
-                                [](auto... args) { run<Op::scale, Wide, Out>(args..., 0.5); });
-        check_places<Wide, Out>("unscale",
-                                [](auto... args) { run<Op::unscale, Wide, Out>(args..., 3.0); });
-        check_places<Wide, Out>("cast and read", [](auto* from, auto* to, std::size_t n) {
-          run<Op::cast, Wide, Out>(from, to, n, 1.0);
-          run<Op::measure, Wide, Wide>(from, nullptr, n, 1.0);
-          run<Op::max_abs, Wide, Wide>(from, nullptr, n, 1.0);
-        });
+        check_places("scale", tested<Op::scale, Wide, Out>, 0.5);
+        check_places("unscale", tested<Op::unscale, Wide, Out>, 3.0);
+        check_places_of_reads(kernels<Op::measure, Wide>, kernels<Op::max_abs, Wide>,
+                              tested<Op::cast, Wide, Out>);
       });
       for_each_format<e4m3, e5m2>([](auto format) {
         using F = decltype(format);
-        check_places<Wide, F>("quantize",
-                              [](auto... args) { run<Op::quantize, Wide, F>(args..., 0.3); });
-        check_places<Wide, F>(
-            "cast to fp8", [](auto... args) { run<Op::cast, Wide, saturating<F>>(args..., 1.0); });
-        check_places<F, Wide>("scale", [](auto... args) { run<Op::scale, F, Wide>(args..., 0.3); });
-        check_places<F, Wide>("cast", [](auto... args) { run<Op::cast, F, Wide>(args..., 1.0); });
+        check_places("quantize", tested<Op::quantize, Wide, F>, 0.3);
+        check_places("cast", tested<Op::cast, Wide, F, saturating<F>>, 1.0);
+        check_places("scale", tested<Op::scale, F, Wide>, 0.3);
+        check_places("cast", tested<Op::cast, F, Wide>, 1.0);
       });
-      for_each_format<e4m3, e5m2, e2m1>([](auto format) {
-        using F = decltype(format);
-        check_places<Wide, F>("blocks", [](auto* from, auto* to, std::size_t n) {
-          static const GuardedMemory scales(8);
-          quantize_mx<Wide, F>(from, to, scales.end() - (n + 31) / 32, n, MxScale::rceil);
-        });
-        check_places<F, Wide>("blocks to numbers",
-                              [](auto... args) { dequantize_mx<F, Wide>(args...); });
-        for (const std::size_t width : {6, 16, 32, 128}) {
-          const std::string name = "blocks of " + std::to_string(width);
-          for (const double exponent : {1.0, -1.0})
-            check_places<Wide, F>(
-                name, [&](auto... args) { scale_blocks<Wide, F>(args..., width, exponent); });
-          check_places<F, Wide>(name + " to numbers",
-                                [&](auto... args) { scale_blocks<F, Wide>(args..., width, 1.0); });
-        }
-      });
+      for_each_format<e4m3, e5m2, e2m1>(
+          [](auto format) { check_places(mx<Wide, decltype(format)>); });
     });
   });
 }
@@ -339,22 +445,18 @@ TEST_CASE("nothing outside the span is read or written, whatever the length and 
 TEST_CASE("MX equals torchao", "[kernel]") {
   const auto elements = golden_bytes<std::uint32_t>("mx_in.bin");
   const char* const names[] = {"floor", "rceil", "ceil", "even"};  // in the order of MxScale
-  for_each_format<e4m3, e5m2>([&](auto format) {
-    using F = decltype(format);
+  for (const Mx& mx : {mx<binary32, e4m3>, mx<binary32, e5m2>}) {
     for (const MxScale rule : mx_rules) {
-      const std::string name = std::string(F::mantissa_bits == 3 ? "mx_e4m3_" : "mx_e5m2_") +
-                               names[static_cast<std::size_t>(rule)];
+      const std::string name = "mx_" + mx.code.name() + "_" + names[static_cast<std::size_t>(rule)];
       const Bytes golden_codes = golden_bytes<std::uint8_t>(name + ".q"),
                   golden_scales = golden_bytes<std::uint8_t>(name + ".s");
       for_each_isa([&](Isa) {
-        Bits<F> codes(elements.size());
-        Bytes scales(elements.size() / 32);
-        quantize_mx<binary32, F>(elements.data(), codes.data(), scales.data(), elements.size(),
-                                 rule);
+        Bytes codes(elements.size()), scales(elements.size() / 32);
+        mx.quantize(elements.data(), codes.data(), scales.data(), elements.size(), rule);
         Mismatches wrong;
         for (std::size_t i = 0; i < elements.size(); ++i) {
           const bool is_subnormal = (elements[i] & binary32::abs_mask) < 0x00800000;
-          wrong.expect(agrees<F>(codes[i], {golden_codes[i], is_subnormal}), [&] {
+          wrong.expect(agrees(mx.code.layout, codes[i], {golden_codes[i], is_subnormal}), [&] {
             return hex(elements[i]) + " became " + hex(codes[i]) + ", not " + hex(golden_codes[i]);
           });
         }
@@ -362,7 +464,7 @@ TEST_CASE("MX equals torchao", "[kernel]") {
         CHECK((wrong.count() == 0 && scales == golden_scales));
       });
     }
-  });
+  }
 }
 
 TEST_CASE("MX: the four rules for all exponents and the mantissas where a scale changes",
@@ -372,13 +474,12 @@ TEST_CASE("MX: the four rules for all exponents and the mantissas where a scale 
   for (const std::uint32_t edge : {0x600000U, 0x700000U, 0x780000U}) {
     for (const std::uint32_t near : {edge - 1, edge, edge + 1}) mantissas.push_back(near);
   }
-  for_each_format<e4m3, e5m2>([&](auto format) {
-    using F = decltype(format);
+  for (const Mx& mx : {mx<binary32, e4m3>, mx<binary32, e5m2>}) {
     for_each_isa([&](Isa) {
       Mismatches wrong;
       for (std::uint32_t exponent = 0; exponent < 256; ++exponent) {
         // Each block has one magnitude at another place, and smaller ones, some of them subnormal.
-        Bits<binary32> row;
+        AnyBits row;
         for (std::size_t i = 0; i < mantissas.size(); ++i) {
           const std::uint32_t largest = exponent << 23 | mantissas[i];
           Bits<binary32> block(32, largest < 0x05000000 ? largest / 3 : largest - 0x01900000);
@@ -387,11 +488,11 @@ TEST_CASE("MX: the four rules for all exponents and the mantissas where a scale 
           block[(i * 5 + exponent + 2) % 32] = 0;
           row.insert(row.end(), block.begin(), block.end());
         }
-        for (const MxScale rule : mx_rules) check_row<binary32, F>(wrong, row, rule);
+        for (const MxScale rule : mx_rules) check_row(wrong, mx, row, rule);
       }
       CHECK(wrong.first() == "");
     });
-  });
+  }
 }
 
 TEST_CASE("MX: random rows of all lengths and dtypes", "[kernel]") {
@@ -399,16 +500,7 @@ TEST_CASE("MX: random rows of all lengths and dtypes", "[kernel]") {
     using F = decltype(format);
     for_each_dtype([&](auto type) {
       using T = typename decltype(type)::type;
-      for_each_isa([&](Isa) {
-        std::mt19937 random(seed);
-        Mismatches wrong;
-        for (std::size_t n = 0; n <= 300; ++n) {
-          std::vector<T> row(n);
-          for (T& element : row) randomize(element, random, -9, 9, 100);
-          check_row<format_of<T>, F>(wrong, bits_of(row), mx_rules[n % 4]);
-        }
-        CHECK(wrong.first() == "");
-      });
+      check_random_rows(mx<format_of<T>, F>, &random_row<T>);
     });
   });
 }

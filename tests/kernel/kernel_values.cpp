@@ -73,9 +73,9 @@ struct Results {
 
 /// Runs `Verb` over all of `elements` chunk by chunk, out of place and, within one dtype, in place.
 template <class Verb, class In, class Out>
-Results run(const std::vector<bits_type<In>>& elements, float factor) {
+Results run(const AnyBits& elements, float factor) {
   Results results;
-  auto source = values_with<In>(elements);
+  auto source = values_with<In>({elements.begin(), elements.end()});
   std::vector<Out> destination(elements.size());
   for (std::size_t begin = 0; begin < elements.size(); begin += small_chunk) {
     if (!Verb::run(chunk_of(source, begin), chunk_of(destination, begin), factor))
@@ -115,19 +115,33 @@ void compare(const Results& results, const Results& by_portable,
   CHECK(results.wrong_reports == 0);
 }
 
-template <class Verb, class In, class Out>
-void check_values(const std::vector<bits_type<In>>& elements, float factor) {
+/// A verb from one dtype to another, so that the checks are compiled once.
+struct Tested {
+  std::string name;
+  support::Layout layout;
+  Results (*run)(const AnyBits& elements, float factor);
+  Outcome (*expected)(std::uint64_t element, float factor);
+};
+void check_values(const Tested& tested, const AnyBits& elements, float factor) {
   std::vector<Outcome> expected;
-  for (const auto element : elements) {
-    expected.push_back(compute<format_of<In>, format_of<Out>>(Verb::operation, element, factor));
-  }
+  for (const auto element : elements) expected.push_back(tested.expected(element, factor));
   Results by_portable;
-  INFO(Verb::name << " by " << factor << " from " << name_of<In>() << " to " << name_of<Out>());
+  INFO(tested.name << ", by " << factor);
   for_each_isa([&](Isa isa) {
-    const Results results = run<Verb, In, Out>(elements, factor);
+    const Results results = tested.run(elements, factor);
     if (isa == Isa::portable) by_portable = results;
-    compare(results, by_portable, expected, support::layout_of<format_of<Out>>);
+    compare(results, by_portable, expected, tested.layout);
   });
+}
+template <class Verb, class In, class Out>
+void check_values(const AnyBits& elements, float factor) {
+  const auto expected = [](std::uint64_t element, float by) {
+    return compute<format_of<In>, format_of<Out>>(Verb::operation,
+                                                  static_cast<bits_type<In>>(element), by);
+  };
+  check_values({Verb::name + (" from " + name_of<In>()) + " to " + name_of<Out>(),
+                support::layout_of<format_of<Out>>, &run<Verb, In, Out>, expected},
+               elements, factor);
 }
 
 /// From each of the dtypes `Ins` to each dtype, by each factor.
@@ -135,7 +149,7 @@ template <class Verb, class... Ins>
 void check_all_values(const std::vector<float>& factors) {
   for_each_type<Ins...>([&](auto in) {
     using In = typename decltype(in)::type;
-    const auto elements = sample_bits<format_of<In>>();
+    const auto elements = any_sample_bits<format_of<In>>();
     for_each_dtype([&](auto out) {
       for (const float factor : factors) {
         // Under flush-to-zero such a factor would be 0.
@@ -170,7 +184,7 @@ TEST_CASE("unscale by every power of two in place and into float: all 16-bit pat
     const float loss_scale = std::ldexp(1.0F, exponent);
     for_each_type<half, bfloat16>([&](auto in) {
       using In = typename decltype(in)::type;
-      const auto elements = sample_bits<format_of<In>>();
+      const auto elements = any_sample_bits<format_of<In>>();
       check_values<Unscale, In, In>(elements, loss_scale);
       check_values<Unscale, In, float>(elements, loss_scale);
     });
@@ -180,10 +194,10 @@ TEST_CASE("unscale by every power of two in place and into float: all 16-bit pat
 TEST_CASE("bfloat16 by powers of two: normal numbers and zeros, and rarely another number",
           "[kernel]") {
   std::mt19937 random(seed);
-  const auto all = sample_bits<brain16>();
+  const auto all = any_sample_bits<brain16>();
   for (int i = 0; i < 200; ++i) {
     const int exponent = static_cast<int>(random() % 253) - 126;
-    std::vector<std::uint16_t> elements(random() % 3000);
+    AnyBits elements(random() % 3000);
     for (auto& element : elements) {
       element = random_magnitude<brain16>(random, std::max(-125, exponent - 125),
                                           std::min(126, exponent + 126));
@@ -200,11 +214,11 @@ TEST_CASE("unscale by random scales is a division, not a product with a rounded 
   std::mt19937 random(seed);
   for_each_type<half, bfloat16, float>([&](auto in) {
     using In = typename decltype(in)::type;
-    const auto all = sample_bits<format_of<In>>();
+    const auto all = any_sample_bits<format_of<In>>();
     for (int i = 0; i < 40; ++i) {
       float loss_scale = 0.0F;
       set_bits(loss_scale, random_magnitude<binary32>(random, -60, 60));
-      std::vector<bits_type<In>> elements(1999);
+      AnyBits elements(1999);
       for (auto& element : elements) element = all[random() % all.size()];
       check_values<Unscale, In, In>(elements, loss_scale);
       check_values<Unscale, In, float>(elements, loss_scale);
@@ -217,7 +231,7 @@ TEST_CASE("scale and unscale from formats without instructions, to them and with
   const auto check = [](auto in, auto out) {
     using In = decltype(in);
     using Out = decltype(out);
-    const auto elements = sample_bits<format_of<In>>();
+    const auto elements = any_sample_bits<format_of<In>>();
     for (const float factor : {1.0F, 0x1p-10F, 0x1p15F, -0.1F})
       check_values<Scale, In, Out>(elements, factor);
     for (const float scale : {1.0F, 0x1p10F, 0x1p-15F, 3.0F, 1000.0F})

@@ -10,6 +10,7 @@
 #include "support/errors.hpp"
 #include "support/strided.hpp"
 
+using namespace headroom;
 using support::Strided;
 
 namespace {

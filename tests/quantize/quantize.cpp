@@ -61,8 +61,9 @@ void check_tree(Mismatches& wrong, Source& source, Codes& codes, std::mt19937& r
       const auto element = static_cast<typename In::bits_type>(elements[leaf][i]);
       const auto code = static_cast<std::uint8_t>(results[leaf][i]);
       const auto value = support::compute<F, In>(&support::product, code, scales[leaf]);
-      wrong.expect(support::agrees<F>(code, support::quantized<In, F>(element, scales[leaf])) &&
-                       support::agrees<In>(back[leaf][i], value),
+      wrong.expect(support::agrees(support::layout_of<F>, code,
+                                   support::quantized<In, F>(element, scales[leaf])) &&
+                       support::agrees(support::layout_of<In>, back[leaf][i], value),
                    [&] { return "leaf " + std::to_string(leaf) + ": " + support::hex(element); });
     }
     const std::uint64_t of_leaf = support::largest_of<In>(elements[leaf]);

@@ -147,10 +147,14 @@ void for_each_dtype(F f) {
   for_each_type<headroom::half, headroom::bfloat16, float, double>(f);
 }
 
+/// Such as "e5m10".
+inline std::string name_of(int exponent_bits, int mantissa_bits) {
+  return "e" + std::to_string(exponent_bits) + "m" + std::to_string(mantissa_bits);
+}
 template <class T>
 std::string name_of() {
   using Format = headroom::detail::format_of<T>;
-  return "e" + std::to_string(Format::exponent_bits) + "m" + std::to_string(Format::mantissa_bits);
+  return name_of(Format::exponent_bits, Format::mantissa_bits);
 }
 
 /// Counts mismatches in a loop in which CHECK would be too slow, and keeps the description of the

@@ -38,11 +38,10 @@ Outcome quantized(typename In::bits_type element, float factor) {
 }
 /// Equal; or two NaNs; or a zero of the same sign if the program flushes subnormals and has met
 /// one.
-template <class F>
-bool agrees(std::uint64_t actual, const Outcome& expected) {
-  const bool flushed =
-      flushes_subnormals() && expected.met_subnormal && actual == (expected.bits & F::sign_mask);
-  return flushed || layout_of<F>.same_bits(actual, expected.bits);
+inline bool agrees(const Layout& layout, std::uint64_t actual, const Outcome& expected) {
+  const bool flushed = flushes_subnormals() && expected.met_subnormal &&
+                       actual == (expected.bits & layout.sign_mask);
+  return flushed || layout.same_bits(actual, expected.bits);
 }
 
 /// The largest magnitude as the bits of a double; those of Inf if an element is Inf or NaN.
@@ -86,21 +85,21 @@ struct MxRow {
   bool finite = true;
 };
 template <class In, class F>
-MxRow mx_row(const std::vector<typename In::bits_type>& row, headroom::MxScale rule) {
+MxRow mx_row(const AnyBits& row, headroom::MxScale rule) {
   using headroom::binary32;
+  using Bits = typename In::bits_type;
   MxRow result;
   for (std::size_t begin = 0; begin < row.size(); begin += 32) {
     const std::size_t end = std::min(begin + 32, row.size());
     std::uint64_t largest = 0;
-    for (std::size_t i = begin; i < end; ++i)
-      largest = std::max(largest, std::uint64_t{row[i]} & In::abs_mask);
-    const auto bits = static_cast<typename In::bits_type>(largest);
+    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, row[i] & In::abs_mask);
+    const auto bits = static_cast<Bits>(largest);
     const int byte =
         is_finite<In>(bits) ? mx_scale_byte<F>(nearest<binary32>(decode<In>(bits)), rule) : 255;
     result.scales.push_back(byte);
     result.finite = result.finite && byte != 255;
     for (std::size_t i = begin; i < end; ++i) {
-      Number number = byte == 255 ? Number() : decode<In>(row[i]);
+      Number number = byte == 255 ? Number() : decode<In>(static_cast<Bits>(row[i]));
       const bool met_subnormal = is_subnormal_or_least<compute_format<In, F>>(number);
       number.exponent -= byte - 127;
       const std::uint64_t code = byte == 255 ? F::quiet_nan_bits : saturated<F>(nearest<F>(number));

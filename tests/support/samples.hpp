@@ -89,6 +89,12 @@ std::vector<typename Format::bits_type> sample_bits() {
   return samples;
 }
 
+template <class Format>
+AnyBits any_sample_bits() {
+  const auto samples = sample_bits<Format>();
+  return {samples.begin(), samples.end()};
+}
+
 /// A value of the wide format, and the bits of the narrow one that it rounds to by definition.
 template <class Wide, class Narrow>
 struct Boundary {
