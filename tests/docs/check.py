@@ -111,7 +111,7 @@ class BlockTest:
         for name, wanted in (("TORCH", r"adapters/(torch|c10d)|torch::"), ("GLOO", "ProcessGroupGloo"), ("MPI", "adapters/mpi")):
             if re.search(wanted, program):
                 libraries += (os.environ.get(f"{name}_LIBRARIES") or skip(f"{name} was not found.")).split()
-        if "headroom/gpu" in program:
+        if re.search("headroom/gpu|surroundings_gpu", program):
             libraries += GPU
             program = re.sub(r"(\w+)<<<([^>]*)>>>\(", r"launch(\1, \2, ", program)
         self.run_program(compiler(), "program.cpp", program, ["-Wpedantic", "-Wno-unused", "-Wno-unknown-pragmas", *self.flags, *libraries])
