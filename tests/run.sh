@@ -28,10 +28,11 @@ say_the_time() {
 echo "Installs the packages that are missing, then builds and tests, on two idle cores in about:"
 for preset in "${presets[@]}"; do
   case $preset in
-    gcc | fast-math | aarch64) minutes=3 ;;
-    memory) minutes=4 ;;
+    gcc) minutes=4 ;;
+    fast-math | aarch64) minutes=3 ;;
+    memory) minutes=5 ;;
     threads) minutes=1 ;;
-    checks) minutes=15 ;;
+    checks) minutes=18 ;;
     *) minutes=10 ;;
   esac
   printf '  %2d minutes for the preset %s\n' $minutes "$preset"
