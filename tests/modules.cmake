@@ -1,11 +1,9 @@
 # The function headroom_add_test, and the test programs.
 
-option(HEADROOM_TEST_COMPILED "Link the tests with headroom::compiled" OFF)
 set(headroom headroom::headroom)
 if(HEADROOM_TEST_COMPILED)
   set(headroom headroom::compiled)
 endif()
-option(HEADROOM_TEST_UNITY "Compile the sources of a test program as one, in half the time: templates are instantiated once" OFF)
 
 # Optimisation takes longer than it saves, except in tests that go through all numbers. Those link the kernels of headroom::compiled,
 # which are compiled once.

@@ -33,6 +33,7 @@ for preset in "${presets[@]}"; do
     memory) minutes=5 ;;
     threads) minutes=1 ;;
     checks) minutes=18 ;;
+    asan-ubsan | tsan) minutes=25 ;;
     *) minutes=10 ;;
   esac
   printf '  %2d minutes for the preset %s\n' $minutes "$preset"

@@ -73,7 +73,7 @@ void check_norm(Mismatches& wrong, const std::vector<T>& values, const Describe&
     wrong.expect(measured.finite && near<T>(measured.norm, expected) && same(measured, by_portable),
                  [&] {
                    return name_of<T>() + " on " + to_string(isa) + ", " + describe() + ": " +
-                          std::to_string(measured.norm);
+                          std::to_string(measured.norm) + ", not " + std::to_string(expected);
                  });
   });
 }

@@ -147,9 +147,15 @@ void for_each_dtype(F f) {
   for_each_type<headroom::half, headroom::bfloat16, float, double>(f);
 }
 
-/// Such as "e5m10".
+/// Such as "e4m3", but fp16, bf16, fp32 and fp64 by these names.
 inline std::string name_of(int exponent_bits, int mantissa_bits) {
-  return "e" + std::to_string(exponent_bits) + "m" + std::to_string(mantissa_bits);
+  const std::string name =
+      "e" + std::to_string(exponent_bits) + "m" + std::to_string(mantissa_bits);
+  return name == "e5m10"    ? "fp16"
+         : name == "e8m7"   ? "bf16"
+         : name == "e8m23"  ? "fp32"
+         : name == "e11m52" ? "fp64"
+                            : name;
 }
 template <class T>
 std::string name_of() {
@@ -171,7 +177,9 @@ class Mismatches {
     ++count_;
   }
   [[nodiscard]] std::size_t count() const { return count_; }
-  [[nodiscard]] const std::string& first() const { return first_; }
+  [[nodiscard]] std::string first() const {
+    return count_ < 2 ? first_ : first_ + ", the first of " + std::to_string(count_);
+  }
 
  private:
   std::size_t count_ = 0;
