@@ -21,6 +21,6 @@ change "$kernel/isa.hpp" '/ isa_names\[\] = /s/}/, "fifth"}/'
 change "$kernel/isa.hpp" 's/ return isa == Isa::portable/& || isa == Isa::fifth/'
 change "$kernel/table.hpp" 's,^#include <headroom/kernel/isa/neon.hpp>,&\n#include <headroom/kernel/isa/fifth.hpp>,'
 
-printf '#include "ops/%s.cpp"\n' find_nonfinite run strided >"$work/ops.cpp" # one source takes half the time
-g++ -std=c++17 -O0 -Wall -Wextra -Werror "-I$work/include" -Itests tests/support/main.cpp tests/kernel/isa.cpp "$work/ops.cpp" -o "$work/tests" -pthread
+g++ -std=c++17 -O0 -Wall -Wextra -Werror "-I$work/include" -Itests tests/support/main.cpp tests/kernel/isa.cpp \
+  tests/ops/{find_nonfinite,run,strided}.cpp -o "$work/tests" -pthread
 HEADROOM_ISA=fifth "$work/tests"
