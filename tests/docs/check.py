@@ -4,7 +4,6 @@
 check.py blocks FILE                     lists the code blocks of FILE: line, language, name
 check.py block FILE LINE BUILD [FLAG…]   tests the block that opens in LINE, with headroom's build directory and flags for the libraries
                                          of adapters; 77 if a library is missing
-check.py precompile BUILD [FLAG…]        precompiles what all surroundings begin with, which `block` then uses: it takes half the time
 check.py links PROJECT                   finds linked files, headings after a #, paths in backquotes, and in a header the name that
                                          links to it; compares the traps of docs/notes/numerics.md with the tests that name them
 check.py figures [--write] [NAME…]       compares tables, all or those named, with build/figures/NAME.txt, or replaces them
@@ -76,24 +75,9 @@ def run(*command, **options):
     subprocess.run([str(word) for word in command], check=True, **options)
 
 
-def compiler():
-    return [os.environ.get("CXX") or "g++", "-std=c++17", "-pthread", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include"]
-
-
-GPU = [f"-I{SOURCE}/tests/gpu/shim", f"-I{SOURCE}/examples/cuda", "-Wno-unknown-pragmas"]
-
-
-def precompile(build, *flags):
-    for path in (SOURCE / "tests/docs").glob("surroundings*.cpp"):
-        header = Path(build) / "precompiled" / f"{path.stem}.hpp"
-        header.parent.mkdir(exist_ok=True)
-        header.write_text(re.split("^//// ", path.read_text(), flags=re.M)[0])
-        run(*compiler(), *flags, *GPU, "-x", "c++-header", header, "-o", f"{header}.gch")
-
-
 class BlockTest:
     def __init__(self, document, line, build, *flags):
-        self.document, self.at, self.build, self.flags = document, f"{document}:{line}", Path(build).resolve(), flags
+        self.document, self.at, self.build, self.flags = document, f"{document}:{line}", Path(build), flags
         blocks = read_blocks(document)[0]
         pairs = {pair[0].line: pair for pair in zip(blocks, [*blocks[1:], None])}
         self.block, following = pairs.get(int(line)) or sys.exit(f"{self.at}: no block opens in this line")
@@ -111,27 +95,27 @@ class BlockTest:
         for name, wanted in (("TORCH", r"adapters/(torch|c10d)|torch::"), ("GLOO", "ProcessGroupGloo"), ("MPI", "adapters/mpi")):
             if re.search(wanted, program):
                 libraries += (os.environ.get(f"{name}_LIBRARIES") or skip(f"{name} was not found.")).split()
-        if re.search("headroom/gpu|surroundings_gpu", program):
-            libraries += GPU
+        if "headroom/gpu" in program:
+            libraries += [f"-I{SOURCE}/tests/gpu/shim", f"-I{SOURCE}/examples/cuda"]
             program = re.sub(r"(\w+)<<<([^>]*)>>>\(", r"launch(\1, \2, ", program)
-        self.run_program(compiler(), "program.cpp", program, ["-Wpedantic", "-Wno-unused", "-Wno-unknown-pragmas", *self.flags, *libraries])
+        options = ["-std=c++17", "-Wpedantic", "-Wno-unused", "-Wno-unknown-pragmas", *self.flags, "-pthread", *libraries]
+        self.run_program(os.environ.get("CXX") or "g++", "program.cpp", program, options)
 
     def surroundings(self):
         name = self.block.name or "statements"
         for path in (SOURCE / "tests/docs").glob("surroundings*.cpp"):
             first, *parts = re.split(r"^//// (\w+)\n", path.read_text(), flags=re.M)
             if name in parts[::2]:
-                header = self.build / "precompiled" / f"{path.stem}.hpp"
-                return (f'#include "{header}"\n' if header.exists() else first) + parts[parts.index(name) + 1]
+                return first + parts[parts.index(name) + 1]
         sys.exit(f"{self.at}: tests/docs/surroundings*.cpp have no {name}")
 
     def test_c(self):
-        compiler = [os.environ.get("CC") or "cc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include"]
-        self.run_program(compiler, "program.c", self.block.text, [f"-L{self.build}", "-lheadroom", f"-Wl,-rpath,{self.build}"])
+        options = ["-std=c99", "-pedantic", f"-L{self.build}", "-lheadroom", f"-Wl,-rpath,{self.build}"]
+        self.run_program(os.environ.get("CC") or "cc", "program.c", self.block.text, options)
 
     def run_program(self, compiler, name, text, options):
         (self.work / name).write_text(text)
-        run(*compiler, self.work / name, "-o", self.work / "program", *options)
+        run(compiler, "-Wall", "-Wextra", "-Werror", f"-I{SOURCE}/include", self.work / name, "-o", self.work / "program", *options)
         ran = subprocess.run(["./program"], cwd=self.work, stdout=subprocess.PIPE, text=True)
         print(ran.stdout)
         ran.check_returncode()
@@ -248,7 +232,7 @@ def figures(*names):
 
 
 try:
-    commands = {"blocks": list_blocks, "block": BlockTest, "precompile": precompile, "links": check_links, "figures": figures}
+    commands = {"blocks": list_blocks, "block": BlockTest, "links": check_links, "figures": figures}
     commands.get((sys.argv + [""])[1], lambda *_: sys.exit(__doc__))(*sys.argv[2:])
 except subprocess.CalledProcessError as error:
     faults.append(error)
