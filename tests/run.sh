@@ -60,7 +60,7 @@ for preset in "${presets[@]}"; do
       install_packages gfortran python3-numpy rustc || echo "Going on without Fortran, numpy or Rust: what needs them is skipped."
       install_packages default-jdk-headless libjna-java || echo "Going on without Java: its example is skipped."
       ;;
-    clang) install_packages clang ;;
+    clang | memory | asan-ubsan) install_packages clang libclang-rt-dev ;;
     aarch64) [[ $(uname -m) == aarch64 ]] || install_packages g++-aarch64-linux-gnu qemu-user ;;
   esac
 done

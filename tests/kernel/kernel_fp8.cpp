@@ -20,6 +20,7 @@
 #include "support/fp8.hpp"
 #include "support/guard_page.hpp"
 #include "support/isa.hpp"
+#include "support/kernels.hpp"
 #include "support/samples.hpp"
 
 using namespace headroom;
@@ -89,13 +90,6 @@ constexpr AnyFormat any_format = {F::exponent_bits,
                                   &from_memory<typename F::bits_type>,
                                   &largest_of<F, AnyBits>};
 
-Found run(const Kernel* by_isa, const Pass& pass, const void* source, void* destination,
-          std::size_t n) {
-  const Piece piece{source, destination, n};
-  Found found{0, 0.0};
-  by_isa[isa_index()](&piece, &piece + 1, pass, found);
-  return found;
-}
 template <class F>
 using element_of = std::conditional_t<
     std::is_same_v<F, binary32>, float,
@@ -133,7 +127,7 @@ void scale_blocks(const Kernel* max_abs, const Kernel* scale, const void* source
     std::memset(factors, 0, blocks * sizeof(float));
     Pass find{Op::block_max_abs};
     find.block_size = width;
-    run(max_abs, find, source, factors, n);
+    run_kernel(max_abs, find, source, factors, n);
   }
   const float nan = bit_cast<float>(binary32::quiet_nan_bits);
   for (std::size_t i = 0; i < blocks; ++i)
@@ -171,8 +165,8 @@ void check_values(const Tested& tested, const AnyBits& elements, float factor) {
   Bytes destination(tested.out.bytes_of(elements.size()));
   AnyBits portable;
   for_each_isa([&](Isa isa) {
-    const Found found = run(tested.by_isa, {tested.op, static_cast<double>(factor)}, source.data(),
-                            destination.data(), elements.size());
+    const Found found = run_kernel(tested.by_isa, {tested.op, static_cast<double>(factor)},
+                                   source.data(), destination.data(), elements.size());
     const AnyBits results = tested.out.from_memory(destination);
     if (isa == Isa::portable) portable = results;
     Mismatches wrong;
@@ -232,10 +226,11 @@ std::size_t wrong_floats(std::uint64_t first, std::uint64_t step, std::size_t co
     expected[i] = static_cast<std::uint8_t>(quantized<binary32, F>(elements[i], 1.0F).bits);
   }
   for_each_isa([&](Isa) {
-    run(kernels<Op::quantize, binary32, F>, {Op::quantize}, elements.data(), results.data(), count);
+    run_kernel(kernels<Op::quantize, binary32, F>, {Op::quantize}, elements.data(), results.data(),
+               count);
     wrong += results == expected ? 0 : 1;
-    run(kernels<Op::cast, binary32, saturating<F>>, {Op::cast}, elements.data(), results.data(),
-        count);
+    run_kernel(kernels<Op::cast, binary32, saturating<F>>, {Op::cast}, elements.data(),
+               results.data(), count);
     wrong += results == expected ? 0 : 1;
   });
   return wrong;
@@ -276,15 +271,15 @@ void check_places(const std::string& name, const AnyFormat& in, const AnyFormat&
 }
 void check_places(const char* name, const Tested& tested, double factor) {
   check_places(name, tested.in, tested.out, [&](const void* from, void* to, std::size_t n) {
-    run(tested.by_isa, {tested.op, factor}, from, to, n);
+    run_kernel(tested.by_isa, {tested.op, factor}, from, to, n);
   });
 }
 /// `measure` and `max_abs` only read.
 void check_places_of_reads(const Kernel* measure, const Kernel* max_abs, const Tested& cast) {
   check_places("cast and read", cast.in, cast.out, [&](const void* from, void* to, std::size_t n) {
-    run(cast.by_isa, {Op::cast}, from, to, n);
-    run(measure, {Op::measure}, from, nullptr, n);
-    run(max_abs, {Op::max_abs}, from, nullptr, n);
+    run_kernel(cast.by_isa, {Op::cast}, from, to, n);
+    run_kernel(measure, {Op::measure}, from, nullptr, n);
+    run_kernel(max_abs, {Op::max_abs}, from, nullptr, n);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "support/bits.hpp"
 #include "support/catch.hpp"
 #include "support/isa.hpp"
+#include "support/kernels.hpp"
 #include "support/samples.hpp"
 
 using namespace headroom;
@@ -96,13 +97,6 @@ const Dtype& dtype() {
 const Dtype* const dtypes[] = {&dtype<half>(), &dtype<bfloat16>(), &dtype<float>(),
                                &dtype<double>()};
 
-Found run(const Kernel* by_isa, const Pass& pass, const void* source, void* destination,
-          std::size_t n) {
-  const Piece piece{source, destination, n};
-  Found found{0, 0.0};
-  by_isa[isa_index()](&piece, &piece + 1, pass, found);
-  return found;
-}
 /// An op from one dtype to another.
 struct Transform {
   Op op;
@@ -111,7 +105,7 @@ struct Transform {
 
   GradientReport operator()(const void* source, void* destination, std::size_t n) const {
     const double factor = op == Op::unscale || op == Op::add_unscaled ? 3.0 : 0x1p-3;
-    return report_of(run(by_isa, {op, factor}, source, destination, n));
+    return report_of(run_kernel(by_isa, {op, factor}, source, destination, n));
   }
   /// The same in parts of at most `most` elements. Returns the largest magnitude.
   double in_parts(const void* source, void* destination, std::size_t n, std::size_t most) const {
@@ -179,10 +173,10 @@ void check_transform(Mismatches& wrong, const Transform& transform) {
 
 void check_reads(Mismatches& wrong, const Dtype& dtype) {
   const auto max_abs = [&](const void* first, std::size_t n) {
-    return report_of(run(dtype.max_abs, {Op::max_abs}, first, nullptr, n));
+    return report_of(run_kernel(dtype.max_abs, {Op::max_abs}, first, nullptr, n));
   };
   const auto measure = [&](const void* first, std::size_t n) {
-    return run(dtype.measure, {Op::measure}, first, nullptr, n);
+    return run_kernel(dtype.measure, {Op::measure}, first, nullptr, n);
   };
   const Bytes& elements = dtype.some_elements;
   for (std::size_t n = 0; n <= most_elements; ++n) {
@@ -279,7 +273,7 @@ TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
           auto* const of_list = list.data() + begin * dtype->size;
           auto* const of_single = single.data() + begin * dtype->size;
           pieces.push_back({of_list, of_list, n});
-          const Found one = run(dtype->scale, {Op::scale, 0.5}, of_single, of_single, n);
+          const Found one = run_kernel(dtype->scale, {Op::scale, 0.5}, of_single, of_single, n);
           expected.max_abs = std::max(expected.max_abs, one.max_abs);
           begin += n;
         }
@@ -291,7 +285,8 @@ TEST_CASE("a list of pieces is what its pieces are, one by one", "[kernel]") {
         Found sums{0, 0.0}, by_piece{0, 0.0};
         dtype->measure[isa_index()](pieces.data(), last, {Op::measure}, sums);
         for (const auto& piece : pieces) {
-          const Found one = run(dtype->measure, {Op::measure}, piece.source, nullptr, piece.size);
+          const Found one =
+              run_kernel(dtype->measure, {Op::measure}, piece.source, nullptr, piece.size);
           add_to_sum(by_piece, one.sum_of_squares);
         }
         if (report_of(sums).finite)

@@ -153,7 +153,7 @@ TEST_CASE(
       CHECK(bytes_of(values) == bytes_of(expected));
     });
   };
-  for (const std::size_t block : {2, 8, 16, 32, 64, 128, 180}) {
+  for (const std::size_t block : {2U, 8U, 16U, 32U, 64U, 128U, 180U}) {
     compare(float4_e2m1x2(), bfloat16(), block);
     compare(float4_e2m1x2(), half(), block);
     compare(float8_e4m3(), bfloat16(), block);

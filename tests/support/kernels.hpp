@@ -9,17 +9,22 @@
 
 namespace support {
 
-/// Runs a kernel of the active instruction set on `n` contiguous elements.
+/// Runs that of `by_isa` for the active instruction set on `n` contiguous elements.
+inline headroom::detail::Found run_kernel(const headroom::detail::Kernel* by_isa,
+                                          const headroom::detail::Pass& pass, const void* source,
+                                          void* destination, std::size_t n) {
+  const headroom::detail::Piece piece{source, destination, n};
+  headroom::detail::Found found{0, 0.0};
+  by_isa[headroom::detail::isa_index()](&piece, &piece + 1, pass, found);
+  return found;
+}
 template <headroom::detail::Op op, class In, class Out>
 headroom::detail::Found run_kernel(const In* source, Out* destination, std::size_t n,
                                    double factor = 1.0) {
   using namespace headroom::detail;
   // Ignored if the kernel only reads
-  const Piece piece{source, const_cast<std::remove_const_t<Out>*>(destination), n};
-  Found found{0, 0.0};
-  kernels<op, format_of<In>, format_of<Out>>[isa_index()](&piece, &piece + 1, Pass{op, factor},
-                                                          found);
-  return found;
+  void* const written = const_cast<std::remove_const_t<Out>*>(destination);
+  return run_kernel(kernels<op, format_of<In>, format_of<Out>>, {op, factor}, source, written, n);
 }
 
 /// A kernel for every instruction set.

@@ -8,6 +8,7 @@
 
 #include "support/bits.hpp"
 #include "support/reference.hpp"
+#include "support/sanitizer.hpp"
 
 namespace support {
 
@@ -22,7 +23,7 @@ typename Format::bits_type random_bits(std::mt19937& random) {
 }
 /// Whether tests go through all patterns of 16 bits. With a sanitizer they take a seeded sample
 /// instead, because sanitizers are slow and look at instructions, not at values.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef HEADROOM_TEST_SANITIZER
 inline constexpr bool is_exhaustive = false;
 #else
 inline constexpr bool is_exhaustive = true;
