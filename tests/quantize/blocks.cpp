@@ -256,7 +256,7 @@ TEST_CASE("blocks: a tensor of zeros comes back as zeros") {
 }
 
 TEST_CASE("blocks: the report, and what Inf and NaN make of a block") {
-  const float infinity = std::numeric_limits<float>::infinity();
+  const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> source(64, 1.0F);
   std::vector<float8_e4m3> codes(64);
   std::vector<float> scales(2);
@@ -266,7 +266,7 @@ TEST_CASE("blocks: the report, and what Inf and NaN make of a block") {
   CHECK(!quantize_blocks_into(source, codes, scales, {1, 32}, TeBlockScaling{}).finite);
   // The amax passes over NaN
   CHECK((scales[1] == 1.0F && codes[40].bits() == 0x7F && codes[41].bits() == 0x7E));
-  source[41] = infinity;
+  source[41] = inf;
   (void)quantize_blocks_into(source, codes, scales, {1, 32}, TeBlockScaling{});
   CHECK((scales[1] == 1.0F && codes[41].bits() == 0x7E));
   std::vector<float> large(33, std::numeric_limits<float>::max());
