@@ -22,7 +22,7 @@ for side in old new; do
   [[ $side == new ]] || source=$output/source
   cmake -S "$source" -B "$output/$side" -G Ninja -DCMAKE_BUILD_TYPE=Release -DHEADROOM_BUILD_BENCHMARKS=ON -DHEADROOM_BUILD_TESTS=OFF \
     -DHEADROOM_BUILD_EXAMPLES=OFF -DHEADROOM_TORCH=OFF >/dev/null
-  cmake --build "$output/$side" --target benchmark_kernels >/dev/null
+  cmake --build "$output/$side" --target benchmark_kernels -- --quiet
 done
 rounds=9
 for ((round = 1; round <= rounds; ++round)); do
@@ -32,7 +32,7 @@ for ((round = 1; round <= rounds; ++round)); do
       --benchmark_min_time=0.01 --benchmark_out="$output/$side.$round.csv" --benchmark_out_format=csv >/dev/null
   done
 done
-printf '\n\n%-34s %10s %10s %10s %10s %14s\n' "" "" "bytes" "old, us" "new, us" "times as fast"
+printf '\n\nRatios from 0.9 to 1.1 are noise, on a machine without other work.\n%-34s %10s %10s %10s %10s %14s\n' "" "" "bytes" "old, us" "new, us" "times as fast"
 # A row of Google Benchmark: "work|headroom …|bytes",iterations,real_time,cpu_time,unit,…
 for side in old new; do
   for file in "$output/$side".[1-9].csv; do sed -n "s/^\"\\(.*|headroom.*\\)/$side\",\"\\1/p" "$file"; done

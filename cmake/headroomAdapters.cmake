@@ -21,17 +21,17 @@ set(headroom_xtensor_library xtensor)
 macro(headroom_find_library adapter)
   if(NOT TARGET ${headroom_${adapter}_library})
     find_package(${headroom_${adapter}_package} QUIET)
-    if(NOT ${headroom_${adapter}_package}_FOUND)
-      set(headroom_${adapter}_is_missing ON) # FindMPI makes its targets even if it has found nothing
-    endif()
   endif()
 endmacro()
 
-# Makes headroom::<adapter>, which links headroom and the adapter's library, if that library was found or has a target. GLOBAL as in
+# Makes headroom::<adapter>, which links headroom and the adapter's library, if that library has a target. GLOBAL as in
 # add_library(IMPORTED).
 function(headroom_add_adapter adapter)
   set(library ${headroom_${adapter}_library})
-  if(TARGET ${library} AND NOT headroom_${adapter}_is_missing AND NOT TARGET headroom::${adapter})
+  if("${adapter}" STREQUAL "mpi" AND DEFINED MPI_CXX_FOUND AND NOT MPI_CXX_FOUND) # FindMPI makes its targets even if it has found nothing
+    return()
+  endif()
+  if(TARGET ${library} AND NOT TARGET headroom::${adapter})
     add_library(headroom::${adapter} INTERFACE IMPORTED ${ARGN})
     target_link_libraries(headroom::${adapter} INTERFACE headroom::headroom ${library})
   endif()

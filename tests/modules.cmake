@@ -90,6 +90,7 @@ foreach(name IN ITEMS state tree kernel c)
   target_link_libraries(fuzz_${name} PRIVATE headroom::compiled)
   add_test(NAME fuzz/${name} COMMAND fuzz_${name} ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${name}.txt)
 endforeach()
+headroom_add_test(examples/fused_adamw SOURCES examples/fused_adamw.cpp)
 if(TARGET test_dtype AND TARGET headroom::eigen)
   target_link_libraries(test_dtype PRIVATE headroom::eigen) # to compare its conversions with ours
 endif()

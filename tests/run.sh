@@ -23,7 +23,7 @@ fi
 
 # So that an installation, a compilation or a test is not silent for long.
 say_the_time() {
-  while sleep 20 >/dev/null 2>&1; do printf '   %d s\n' $((SECONDS - start)); done
+  while sleep 20 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do printf '   %d s\n' $((SECONDS - start)); done
 }
 echo "Installs the packages that are missing, then builds and tests, on two idle cores in about:"
 for preset in "${presets[@]}"; do

@@ -93,8 +93,8 @@ int main(void) {
     double scale = 0.0;
     check(headroom_grad_scaler_scale(scaler, 1.0, &scale));
     grads = backward(&model, step, (float)scale);
-    check(headroom_cast(floats, halves, 2, 0,
-                        1)); /* a network in fp16 computes such gradients itself */
+    /* a network in fp16 computes such gradients itself */
+    check(headroom_cast(floats, halves, 2, 0, 1));
 
     headroom_step result = {.struct_size = sizeof result};
     check(headroom_grad_scaler_step_into(scaler, 0, halves, floats, 2, &result));

@@ -8,7 +8,8 @@ if [[ ${2-} == --fix ]]; then how=(-i); fi
 
 for tool in clang-format-14 clang-format; do
   if "$tool" --version 2>/dev/null | grep -q 'version 14\.'; then
-    find include src tests examples evidence benchmarks tools -type f 2>/dev/null | grep -E '\.([ch]|[ch]pp|inl|cuh?)$' | xargs -r "$tool" "${how[@]}"
+    find include src tests examples evidence benchmarks tools -type f 2>/dev/null | grep -E '\.([ch]|[ch]pp|inl|cuh?)$' | xargs -r "$tool" "${how[@]}" ||
+      { echo "to mend it: bash tests/build/format.sh . --fix" && exit 1; }
     exit
   fi
 done

@@ -18,7 +18,7 @@ namespace {
 template <class T, class Integer>
 bool becomes(std::uint64_t magnitude, std::uint32_t expected) {
   if (magnitude > static_cast<std::uint64_t>(std::numeric_limits<Integer>::max())) return true;
-  const auto negative = static_cast<Integer>(-static_cast<std::int64_t>(magnitude));
+  const auto negative = static_cast<Integer>(0 - magnitude);
   const std::uint32_t negated = magnitude == 0 ? 0 : expected | T::format::sign_mask;
   return T(static_cast<Integer>(magnitude)).bits() == expected &&
          (!std::is_signed_v<Integer> || T(negative).bits() == negated);

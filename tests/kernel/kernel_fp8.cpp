@@ -148,8 +148,10 @@ struct Tested {
 template <class In, class Out>
 Outcome expected_of(std::uint64_t element, float factor) {
   const auto bits = static_cast<typename In::bits_type>(element);
-  if constexpr (is_fp8<Out>) return quantized<In, Out>(bits, factor);
-  return compute<In, Out>(&product, bits, factor);
+  if constexpr (is_fp8<Out>)
+    return quantized<In, Out>(bits, factor);
+  else
+    return compute<In, Out>(&product, bits, factor);
 }
 /// `Stored` is Out, or saturating<Out> for casts.
 template <Op op, class In, class Out, class Stored = Out>

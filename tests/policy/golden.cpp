@@ -82,17 +82,26 @@ const System systems[] = {
 };
 
 /// The number of steps after which the policy has what was recorded.
-std::size_t steps_followed(AnyLossScale policy, const Trace& trace) {
-  for (std::size_t step = 0; step < trace.overflow.size(); ++step) {
+/// Of the first step in which the policy is not as recorded; empty if there is none.
+std::string first_difference(AnyLossScale policy, const Trace& trace) {
+  std::string difference;
+  for (std::size_t step = 0; step < trace.overflow.size() && difference.empty(); ++step) {
     policy = policy.adjust(trace.overflow[step] == 0.0);
-    if (policy.loss_scale() != static_cast<float>(trace.scale.at(step))) return step;
-    if (!trace.growth.empty() && static_cast<double>(policy.counter()) != trace.growth.at(step))
-      return step;
+    const auto compare = [&](const char* name, double actual, double recorded) {
+      if (actual == recorded) return;
+      std::ostringstream text;
+      text << "step " << step << ": " << name << " is " << actual << ", not " << recorded << ". ";
+      difference += text.str();
+    };
+    compare("the loss scale", static_cast<double>(policy.loss_scale()),
+            static_cast<double>(static_cast<float>(trace.scale.at(step))));
+    if (!trace.growth.empty())
+      compare("the counter", static_cast<double>(policy.counter()), trace.growth.at(step));
     if (trace.hysteresis.empty()) continue;
     const std::int64_t left = policy.state_dict().at("hysteresis_left").integer();
-    if (static_cast<double>(left) != std::max(0.0, trace.hysteresis.at(step))) return step;
+    compare("hysteresis_left", static_cast<double>(left), std::max(0.0, trace.hysteresis.at(step)));
   }
-  return trace.overflow.size();
+  return difference;
 }
 
 }  // namespace
@@ -106,7 +115,7 @@ TEST_CASE("policies follow the recorded sequences of their systems") {
       const bool has_defaults = trace.arguments.count("default") != 0;
       const AnyLossScale policy =
           has_defaults ? headroom::make_loss_scale(system.name) : system.policy(trace);
-      CHECK(steps_followed(policy, trace) == trace.overflow.size());
+      CHECK(first_difference(policy, trace) == "");
     }
   }
 }
