@@ -31,7 +31,7 @@ struct FuzzedWorld {
   headroom_report report;
   headroom_step step;
   double scaled;
-} world, world_before;
+} arguments, arguments_before;
 
 /// Six that are supported, two integers, three that are not supported.
 constexpr headroom_dtype dtypes[] = {0x220, 0x210, 0x240, 0x410, 0xA08,     0xC08,
@@ -61,7 +61,8 @@ struct Arguments {
   static headroom_tensor random_tensor(int64_t (&numbers)[2][3], headroom_dtype dtype) {
     for (int64_t& length : numbers[0]) length = one_in(20) ? -3 : static_cast<int64_t>(below(5));
     for (int64_t& stride : numbers[1]) stride = static_cast<int64_t>(below(9)) - 4;
-    headroom_tensor tensor{world.memory + 512 + below(2000), below(40), dtype, 0, nullptr, nullptr};
+    headroom_tensor tensor{
+        arguments.memory + 512 + below(2000), below(40), dtype, 0, nullptr, nullptr};
     if (one_in(20)) tensor.data = nullptr;
     if (one_in(2)) return tensor;
     tensor.ndim =
@@ -76,7 +77,7 @@ struct Arguments {
 headroom_status call_verb() {
   const Arguments a;
   const auto *const from = one_in(30) ? nullptr : a.from, *const to = one_in(30) ? nullptr : a.to;
-  headroom_report* const report = one_in(4) ? nullptr : &world.report;
+  headroom_report* const report = one_in(4) ? nullptr : &arguments.report;
   if (one_in(2)) return support::verbs_in_place[below(6)](from, a.n, a.threads, report);
   return support::verbs_into[below(6)](from, to, a.n, a.threads, report);
 }
@@ -199,18 +200,18 @@ struct Sequence {
         expected == HEADROOM_OK ? model.optimizers[id] : Model::Optimizer();
     headroom_status status = HEADROOM_OK;
     if (unscales) {
-      status = one_in(2) ? headroom_grad_scaler_unscale(scaler, id, grads, n, &world.report)
+      status = one_in(2) ? headroom_grad_scaler_unscale(scaler, id, grads, n, &arguments.report)
                          : headroom_grad_scaler_unscale_and_clip(scaler, id, grads, n, 2.0,
-                                                                 &world.report);
-      if (status == HEADROOM_OK) REQUIRE((world.report.finite == 1) == optimizer.is_finite);
+                                                                 &arguments.report);
+      if (status == HEADROOM_OK) REQUIRE((arguments.report.finite == 1) == optimizer.is_finite);
       return status;
     }
     status = id == 3 ? headroom_grad_scaler_step_into(scaler, id, lists[id], or_null(&destination),
-                                                      1, &world.step)
-                     : headroom_grad_scaler_step(scaler, id, grads, n, &world.step);
-    if (status == HEADROOM_OK) REQUIRE(world.step.reason == optimizer.reason);
+                                                      1, &arguments.step)
+                     : headroom_grad_scaler_step(scaler, id, grads, n, &arguments.step);
+    if (status == HEADROOM_OK) REQUIRE(arguments.step.reason == optimizer.reason);
     if (status == HEADROOM_OK)
-      REQUIRE(world.step.skipped == (world.step.reason != HEADROOM_SKIP_NONE));
+      REQUIRE(arguments.step.skipped == (arguments.step.reason != HEADROOM_SKIP_NONE));
     return status;
   }
   headroom_status call_without(unsigned kind, headroom_status& expected) {
@@ -222,8 +223,8 @@ struct Sequence {
     if (kind == 6) {
       if (!is_wrong) model.scale();
       const headroom_status status =
-          headroom_grad_scaler_scale(scaler, 1.0, or_null(&world.scaled));
-      REQUIRE((is_wrong || static_cast<float>(world.scaled) == model.iteration_scale));
+          headroom_grad_scaler_scale(scaler, 1.0, or_null(&arguments.scaled));
+      REQUIRE((is_wrong || static_cast<float>(arguments.scaled) == model.iteration_scale));
       return status;
     }
     if (one_in(3)) {
@@ -246,27 +247,29 @@ struct Sequence {
 
 std::vector<unsigned char> random_bytes() {
   std::minstd_rand random(support::seed);
-  std::vector<unsigned char> bytes(2 * sizeof world.memory);
+  std::vector<unsigned char> bytes(2 * sizeof arguments.memory);
   for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random() >> 8);
   return bytes;
 }
 
 void run_sequence() {
   static const std::vector<unsigned char> bytes = random_bytes();
-  std::memcpy(world.memory, bytes.data() + below(sizeof world.memory), sizeof world.memory);
+  std::memcpy(arguments.memory, bytes.data() + below(sizeof arguments.memory),
+              sizeof arguments.memory);
   Sequence sequence;
   for (std::size_t calls = below(24); calls > 0; --calls) {
-    world.report.struct_size =
+    arguments.report.struct_size =
         one_in(30) ? static_cast<uint32_t>(below(4)) : static_cast<uint32_t>(4 + below(40));
-    world.step.struct_size = sizeof world.step;
-    world.report.finite = -1;
-    std::memcpy(&world_before, &world, sizeof world);
+    arguments.step.struct_size = sizeof arguments.step;
+    arguments.report.finite = -1;
+    std::memcpy(&arguments_before, &arguments, sizeof arguments);
     const bool is_verb = one_in(2);
-    if (!is_verb) world.report.struct_size = world_before.report.struct_size = sizeof world.report;
+    if (!is_verb)
+      arguments.report.struct_size = arguments_before.report.struct_size = sizeof arguments.report;
     const headroom_status status = is_verb ? call_verb() : sequence.call();
     REQUIRE((status >= HEADROOM_OK && status <= HEADROOM_RUNTIME_ERROR));
     if (status == HEADROOM_OK) continue;
-    REQUIRE(std::memcmp(&world, &world_before, sizeof world) == 0);
+    REQUIRE(std::memcmp(&arguments, &arguments_before, sizeof arguments) == 0);
     REQUIRE(std::strncmp(headroom_last_error(), "headroom: ", 10) == 0);
   }
 }

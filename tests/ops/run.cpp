@@ -190,14 +190,14 @@ TEST_CASE(
       *tasks += n, Backwards::run(n, task);
     }
   };
-  const Counting two{{2}, &tasks};
+  const Counting two_threads{{2}, &tasks};
   std::vector<float> tree(2 * least_share, 6.0F);
-  CHECK(count_shares(two, tree.size()) == 2);
-  CHECK(unscale_in_place(tree, 2.0F, two).max_abs == 3.0);
+  CHECK(count_shares(two_threads, tree.size()) == 2);
+  CHECK(unscale_in_place(tree, 2.0F, two_threads).max_abs == 3.0);
   CHECK(tasks == 2);
   CHECK(tree == std::vector<float>(2 * least_share, 3.0F));
   tree.pop_back();
-  CHECK(unscale_in_place(tree, 2.0F, two).max_abs == 1.5);
+  CHECK(unscale_in_place(tree, 2.0F, two_threads).max_abs == 1.5);
   CHECK(tasks == 2);
 }
 

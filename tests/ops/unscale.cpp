@@ -266,9 +266,9 @@ TEST_CASE("elements of foreign types, without a conversion") {
   support::for_each_isa([&](Isa) {
     std::vector<ForeignHalf> foreign(21, ForeignHalf{0x3C00});
     foreign[17].stored = 0x7C00;
-    std::vector<float> floats(21);
-    CHECK_FALSE(unscale_into(foreign, floats, 2.0F).finite);
-    CHECK(floats[16] == 0.5F);
+    std::vector<float> results(21);
+    CHECK_FALSE(unscale_into(foreign, results, 2.0F).finite);
+    CHECK(results[16] == 0.5F);
     foreign[17].stored = 0xC000;
     CHECK(unscale_in_place<allow_fp16_gradients>(foreign, 2.0F).max_abs == 1.0);
     CHECK(foreign[17].stored == 0xBC00);
@@ -277,15 +277,15 @@ TEST_CASE("elements of foreign types, without a conversion") {
     CHECK(bfloats[17] == bfloat16(-1.0F));
 #if HEADROOM_DETAIL_HAS_FLOAT16
     std::vector<_Float16> theirs(21, static_cast<_Float16>(3.0F));
-    CHECK(unscale_into(theirs, floats, 3.0F).max_abs == 1.0);
+    CHECK(unscale_into(theirs, results, 3.0F).max_abs == 1.0);
     CHECK(measure(theirs).max_abs == 3.0);
-    cast_into(floats, theirs);
+    cast_into(results, theirs);
     CHECK(bits_of(theirs[20]) == 0x3C00);
 #endif
 #if HEADROOM_DETAIL_HAS_BF16
     std::vector<__bf16> brains(21);
     cast_into(std::vector<float>(21, 3.0F), brains);
-    CHECK(unscale_into(brains, floats, 3.0F).max_abs == 1.0);
+    CHECK(unscale_into(brains, results, 3.0F).max_abs == 1.0);
     CHECK(all_finite(brains));
 #endif
   });

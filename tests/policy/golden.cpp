@@ -32,7 +32,7 @@ Make made_by(Policy (*preset)(Args...), const char* names) {
         preset, std::tuple<std::decay_t<Args>...>{static_cast<std::decay_t<Args>>(next())...});
   };
 }
-const char* const cerebras =
+const char* const cerebras_arguments =
     "init_scale steps_per_increase min_loss_scale max_loss_scale overflow_tolerance";
 
 struct System {
@@ -43,8 +43,8 @@ struct System {
 const System systems[] = {
     {"apex",
      made_by(presets::apex, "scale growth_factor backoff_factor growth_interval hysteresis")},
-    {"cerebras_cbfloat16", made_by(presets::cerebras_cbfloat16, cerebras)},
-    {"cerebras_fp16", made_by(presets::cerebras_fp16, cerebras)},
+    {"cerebras_cbfloat16", made_by(presets::cerebras_cbfloat16, cerebras_arguments)},
+    {"cerebras_fp16", made_by(presets::cerebras_fp16, cerebras_arguments)},
     {"constant",
      [](const Trace& t) { return ConstantLossScale(static_cast<float>(t.real("scale"))); }, 1},
     {"deepspeed",

@@ -67,12 +67,12 @@ TEST_CASE("clipped trees have the norm asked for, for every scale") {
 
 TEST_CASE("doubles that unscaling makes Inf are an overflow, for every max_norm") {
   for (const double max_norm : {0.0, 1.0, 1e308}) {
-    std::vector<double> grads = {1e308, 1.0};
+    std::vector<double> doubles = {1e308, 1.0};
     const GradientNorm found =
-        ConstantLossScale(0x1p-4F).unscale_and_clip_in_place(grads, max_norm);
+        ConstantLossScale(0x1p-4F).unscale_and_clip_in_place(doubles, max_norm);
     CHECK_FALSE(found.finite);
     CHECK(bits_of(found.norm) == binary64::infinity_bits);
-    CHECK(bits_of(grads[0]) == binary64::infinity_bits);
-    CHECK(grads[1] == 16.0);
+    CHECK(bits_of(doubles[0]) == binary64::infinity_bits);
+    CHECK(doubles[1] == 16.0);
   }
 }

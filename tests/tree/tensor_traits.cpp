@@ -83,14 +83,14 @@ TEST_CASE("HEADROOM_TENSOR makes a class template a leaf, and new ones of its si
   const auto [grads, report] = unscale<float>(source, 2.0F);
   static_assert(std::is_same_v<decltype(grads), const users::Tensor<float>>);
   CHECK((grads.size() == 5 && grads.data()[4] == 3.0F && report.max_abs == 3.0));
-  const ConstantLossScale two(2.0F);
+  const ConstantLossScale doubling(2.0F);
   users::Tensor<float> tensor(2);
   tensor.data()[1] = 1.0F;
   const float* const elements = tensor.data();
-  CHECK(two.scale(tensor).data()[1] == 2.0F);
+  CHECK(doubling.scale(tensor).data()[1] == 2.0F);
   CHECK(tensor.data()[1] == 1.0F);
   // Its copies own their elements, so a temporary is reused
-  CHECK(two.scale(std::move(tensor)).data() == elements);
+  CHECK(doubling.scale(std::move(tensor)).data() == elements);
   CHECK(element_count(users::Layer<float>()) == 3);
   CHECK(cast<half>(users::Layer<float>()).weight.size() == 3);
 }
